@@ -1,0 +1,47 @@
+# Everything runs inside .venv, which `make` creates; nothing is installed outside this folder.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: demo test lint types bench conformance model wheel clean help
+
+help:           ## show this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/'
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Retain needs Python 3.11 or newer; say which: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[server]" --group dev
+	@touch $@
+
+demo: $(READY)  ## store lifelike memories and find them again over REST, MCP and the command line
+	@$(BIN)/python tools/demo.py
+
+test: $(READY)  ## run the whole suite
+	$(BIN)/python -m pytest
+
+lint: $(READY)  ## formatting rules, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+types: $(READY) ## static types, strict
+	$(BIN)/pyright
+
+bench: $(READY) ## measure and compare; writes docs/benchmarks.md
+	$(BIN)/python -m benchmarks
+
+conformance: $(READY) ## the official MCP conformance suite against our server (needs npm)
+	$(BIN)/python tests/mcp_conformance/run.py
+
+model: $(READY) ## build the bundled model anew from its original weights
+	$(BIN)/python tools/build_model.py
+
+wheel: $(READY) ## build the wheel and prove it in a fresh environment
+	$(BIN)/python tools/prove_wheel.py
+
+clean:          ## remove what make created
+	rm -rf $(VENV) dist var

@@ -1,0 +1,1 @@
+"""Who is calling: API keys, and later users and OAuth."""

@@ -1,0 +1,74 @@
+"""From settings to a working service: the only module that names concrete adapters."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from retain.core.ports import Embedder, MemoryStore
+from retain.core.service import MemoryService, Policy, utc_now
+from retain.domain.errors import InvalidInputError
+from retain.domain.ids import shortened
+from retain.settings import Settings
+
+if TYPE_CHECKING:
+    from retain.storage.sqlite import SqliteStore
+
+SQLITE_SCHEME = "sqlite:///"
+
+
+def database_path(url: str, /) -> Path:
+    """Return the file that a database URL or plain path names; a leading ~ is the home folder.
+
+    Raises:
+        InvalidInputError: the URL has another scheme.
+    """
+    if url.startswith(SQLITE_SCHEME):
+        return Path(url.removeprefix(SQLITE_SCHEME)).expanduser()
+    if "://" in url or not url:
+        raise InvalidInputError(
+            f"database_url {shortened(url)} is not understood; use sqlite:///PATH or a plain path",
+            field="database_url",
+        )
+    return Path(url).expanduser()
+
+
+async def open_store(settings: Settings, /) -> "SqliteStore":
+    """Open the database that the settings name, and create it when it is not there.
+
+    Raises:
+        InvalidInputError: the URL is not understood.
+        StoreError: the file can't be opened; the message names it and says what to do.
+    """
+    from retain.storage.sqlite import open_sqlite
+
+    return await open_sqlite(database_path(settings.database_url), clock=utc_now)
+
+
+def choose_embedder(settings: Settings, /) -> Embedder:
+    """Return the embedder that the settings name; the model itself is loaded at first use.
+
+    Raises:
+        InvalidInputError: the setting is not understood.
+        EmbeddingError: a file of the model is missing or wrong.
+    """
+    from retain.embeddings import open_embedder
+
+    key = settings.embedding_api_key
+    return open_embedder(
+        settings.embedding,
+        cache_dir=Path(settings.cache_dir).expanduser(),
+        hub_url=settings.hub_url,
+        offline=settings.offline,
+        api_key=None if key is None else key.get_secret_value(),
+    )
+
+
+def make_service(store: MemoryStore, embedder: Embedder, settings: Settings, /) -> MemoryService:
+    """Join a store and an embedder to a service that acts for the local user."""
+    policy = Policy(timezone=settings.timezone, max_content_chars=settings.max_content_chars)
+    return MemoryService(store, embedder, policy=policy)
+
+
+async def open_service(settings: Settings, /) -> MemoryService:
+    """Return a ready service; closing it closes the database and the model."""
+    embedder = choose_embedder(settings)
+    return make_service(await open_store(settings), embedder, settings)

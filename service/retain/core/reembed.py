@@ -1,0 +1,38 @@
+"""Changing the embedding model of a store without losing anything, resumably."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from retain.core.embedding import entries
+from retain.core.ports import Embedder, MemoryStore, Reembedding
+from retain.domain.memory import Model
+
+BATCH = 100
+Progress = Callable[[int, int], None]
+"""Called with how many memories are done and how many there are."""
+
+
+class ReembeddableStore(MemoryStore, Reembedding, Protocol):
+    """A store that can change its model."""
+
+
+async def reembed(store: ReembeddableStore, embedder: Embedder, progress: Progress = lambda done, total: None) -> int:
+    """Build the vectors of `embedder` for every memory, then switch at once; return how many were embedded.
+
+    Stopped half-way, it goes on where it was. Until the switch the store answers with its old vectors. Memories
+    that come in or change meanwhile are taken along.
+
+    Raises:
+        EmbeddingError: the model failed; the store keeps its old vectors.
+    """
+    await embedder.embed_query("dimensions")  # a remote model knows its size only after the first answer
+    total = await store.begin_reembedding(Model(embedder.model_id, embedder.dimensions))
+    done = 0
+    while True:
+        while batch := await store.unembedded(BATCH):
+            made, _ = await entries(embedder, batch)
+            await store.put_reembedded(made)
+            done += len(batch)
+            progress(done, max(total, done))
+        if await store.finish_reembedding():
+            return done

@@ -1,0 +1,1 @@
+"""Values and pure functions: what a memory is, and how text, time and scores are read."""

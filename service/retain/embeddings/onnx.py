@@ -1,0 +1,208 @@
+"""An embedding model on this machine's CPU, by onnxruntime."""
+
+import asyncio
+import os
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from threading import Lock
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retain.domain.errors import EmbeddingError, TooLargeError
+from retain.embeddings.batching import Batcher, Request, slices
+from retain.embeddings.model_files import TOKENIZER, WEIGHTS, ModelFiles
+from retain.embeddings.runtime import Session, Tokens, load_session, return_free_memory
+
+Vectors = NDArray[np.float32]
+
+SENTENCE, HIDDEN = "sentence_embedding", "last_hidden_state"
+KNOWN_INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
+# Batches side by side on one thread each beat one batch on all threads (docs/embeddings.md), but cost memory.
+MOST_LANES = 4
+CACHED_QUERIES = 512
+# Texts of one call that are tokenised and sorted together, and how many such parts are under way at once.
+SLICE, SLICES_UNDER_WAY = 128, 2
+
+
+class SentenceModel:
+    """A loaded graph: token ids in, unit vectors out. Thread safe."""
+
+    def __init__(self, files: ModelFiles, tokens: Tokens) -> None:
+        """Raises EmbeddingError when the files are damaged or the graph is not a sentence encoder."""
+        self._session = _open_session(files)
+        self._tokens = tokens
+        self._inputs = {
+            port.name: np.int32 if "int32" in port.type else np.int64 for port in self._session.get_inputs()
+        }
+        outputs = [port.name for port in self._session.get_outputs()]
+        self._output = next((name for name in (SENTENCE, HIDDEN) if name in outputs), None)
+        if self._output is None or not {"input_ids"} <= self._inputs.keys() <= KNOWN_INPUTS:
+            raise EmbeddingError(
+                f"{files.folder / WEIGHTS} is not a sentence encoder: its inputs are {sorted(self._inputs)} "
+                f"and its outputs {outputs}, expected inputs from {sorted(KNOWN_INPUTS)} and an output "
+                f"{SENTENCE} or {HIDDEN}"
+            )
+
+    def run(self, rows: Sequence[list[int]]) -> Vectors:
+        """(n, d) unit rows of n sequences of token ids without special tokens; only real tokens count."""
+        head, tail = self._tokens.head, self._tokens.tail
+        longest = max(map(len, rows)) + len(head) + len(tail)
+        ids = np.full((len(rows), longest), self._tokens.pad_id, np.int64)
+        mask = np.zeros_like(ids)
+        for i, row in enumerate(rows):
+            whole = [*head, *row, *tail]
+            ids[i, : len(whole)] = whole
+            mask[i, : len(whole)] = 1
+        feeds = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+        assert self._output is not None
+        found = self._session.run(
+            [self._output],
+            {name: feeds[name].astype(kind, copy=False) for name, kind in self._inputs.items()},
+        )[0]
+        if found.ndim == 3:
+            # The mean's divisor cancels in the norm.
+            found = np.matmul(mask[:, None, :].astype(np.float32), found)[:, 0]
+        with np.errstate(
+            invalid="ignore", divide="ignore"
+        ):  # a zero row becomes NaN, which the batcher refuses
+            return (found / np.linalg.norm(found, axis=1, keepdims=True)).astype(np.float32, copy=False)
+
+
+def _open_session(files: ModelFiles) -> Session:
+    if files.external_weights:
+        files.check(f"{WEIGHTS}_data")
+    return load_session(files.check(WEIGHTS))
+
+
+class OnnxEmbedder:
+    """A local model as the core's `Embedder`. Loads on first use, or by `warm_up`; closes by `aclose`.
+
+    `lanes` batches run side by side, by default one for each core the process may use, at most four.
+    """
+
+    def __init__(self, files: ModelFiles, /, *, lanes: int | None = None) -> None:
+        self._files = files
+        self._loading = Lock()
+        self._loaded_tokens: Tokens | None = None
+        self._loaded_model: SentenceModel | None = None
+        self._batcher = Batcher(lambda rows: self._model().run(rows), lanes or min(_cores(), MOST_LANES))
+        self._queries: OrderedDict[str, Vectors] = OrderedDict()
+
+    def __repr__(self) -> str:
+        return f"OnnxEmbedder({self._files.name!r}, {str(self._files.folder)!r})"
+
+    @property
+    def model_id(self) -> str:
+        """The model's name, `@` and the first 12 hex digits of the SHA-256 of its weights."""
+        return self._files.model_id
+
+    @property
+    def dimensions(self) -> int:
+        """Length of a vector. Loads a model whose manifest does not say it."""
+        return self._files.dimensions or int(self._model().run([[]]).shape[1])
+
+    @property
+    def passage_tokens(self) -> int:
+        """Most tokens of one passage, special tokens and the model's prefix not counted."""
+        return self._files.passage_tokens or self._room(self._files.passage_prefix)
+
+    def token_offsets(self, text: str, /) -> NDArray[np.int32]:
+        """Return (t, 2): first and past-the-end character of each token of `text`. CPU work; thread safe."""
+        return self._tokens().offsets(text)
+
+    async def warm_up(self) -> None:
+        """Load the model now, in a worker thread.
+
+        Raises:
+            EmbeddingError: the files are missing, damaged or no sentence encoder.
+        """
+        await asyncio.to_thread(self._model)
+
+    async def embed_passages(self, texts: Sequence[str], /) -> Vectors:
+        """Return (n, d) float32 unit rows in the order of `texts`.
+
+        Raises:
+            TooLargeError: a text has more than `passage_tokens` tokens; nothing is ever cut silently.
+            EmbeddingError: the model can't be loaded or failed.
+        """
+        parts: list[Vectors] = []
+        under_way: deque[Future[Vectors]] = deque()
+        try:
+            for part in slices(texts, SLICE):
+                if len(under_way) == SLICES_UNDER_WAY:
+                    parts.append(await asyncio.wrap_future(under_way.popleft()))
+                under_way.append(self._batcher.submit(Request(part, self._passage_windows), urgent=False))
+            while under_way:
+                parts.append(await asyncio.wrap_future(under_way.popleft()))
+        finally:
+            for future in under_way:
+                future.cancel()
+        return np.concatenate(parts) if parts else np.empty((0, self.dimensions), np.float32)
+
+    async def embed_query(self, text: str, /) -> Vectors:
+        """Return the (d,) float32 unit row of a question; the last 512 questions are remembered.
+
+        A text longer than the model reads is embedded as the normalised mean of its windows.
+
+        Raises:
+            EmbeddingError: the model can't be loaded or failed.
+        """
+        if (known := self._queries.get(text)) is not None:
+            self._queries.move_to_end(text)
+            return known.copy()
+        future = self._batcher.submit(Request([text], self._query_windows), urgent=True)
+        vector = (await asyncio.wrap_future(future))[0]
+        self._queries[text] = vector
+        if len(self._queries) > CACHED_QUERIES:
+            self._queries.popitem(last=False)
+        return vector.copy()
+
+    async def aclose(self) -> None:
+        """Fail what still waits, let running batches end and free the model."""
+        await asyncio.to_thread(self._batcher.close)
+        self._queries.clear()
+        self._loaded_model = None
+
+    def _tokens(self) -> Tokens:
+        with self._loading:
+            if self._loaded_tokens is None:
+                self._loaded_tokens = Tokens(self._files.read(TOKENIZER))
+            return self._loaded_tokens
+
+    def _model(self) -> SentenceModel:
+        tokens = self._tokens()
+        with self._loading:
+            if self._loaded_model is None:
+                self._loaded_model = SentenceModel(self._files, tokens)
+                return_free_memory()
+            return self._loaded_model
+
+    def _room(self, prefix: str) -> int:
+        tokens = self._tokens()
+        return self._files.max_tokens - tokens.specials - len(tokens.ids(prefix))
+
+    def _passage_windows(self, text: str) -> list[list[int]]:
+        ids = self._tokens().ids(self._files.passage_prefix + text)
+        most = self._files.max_tokens - self._tokens().specials
+        if len(ids) > most:
+            raise TooLargeError(
+                f"a passage of {len(ids)} tokens is longer than the {most} that {self._files.name} reads; "
+                "split it first",
+                field="content",
+            )
+        return [ids]
+
+    def _query_windows(self, text: str) -> list[list[int]]:
+        tokens = self._tokens()
+        prefix, ids = tokens.ids(self._files.query_prefix), tokens.ids(text)
+        most = self._room(self._files.query_prefix)
+        count = max(1, -(-len(ids) // most))
+        size = -(-len(ids) // count) or 1
+        return [prefix + ids[start : start + size] for start in range(0, max(1, len(ids)), size)]
+
+
+def _cores() -> int:
+    affinity: Callable[[int], set[int]] | None = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1

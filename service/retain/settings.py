@@ -1,0 +1,166 @@
+"""All settings, and the only module that reads the environment or the configuration file.
+
+Order: an explicit value (a flag or an argument), then `RETAIN_*` in the environment, then `retain.toml`, then the
+default. The file is the one named by `RETAIN_CONFIG`, else `retain.toml` in the working directory, else the one in
+the platform's configuration folder.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import platformdirs
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+
+from retain.domain.errors import InvalidInputError
+from retain.domain.ids import shortened
+from retain.domain.text import MAX_CONTENT_CHARS
+from retain.domain.time_range import load_zone
+
+Source = Literal["argument", "environment", "file", "default"]
+APP = "retain"
+
+
+def default_database_url() -> str:
+    """Return the URL of `memories.db` in the platform's data folder."""
+    return f"sqlite:///{Path(platformdirs.user_data_dir(APP, appauthor=False)) / 'memories.db'}"
+
+
+def default_cache_dir() -> str:
+    """Return the platform's cache folder, for models from a hub."""
+    return platformdirs.user_cache_dir(APP, appauthor=False)
+
+
+class Settings(BaseModel):
+    """One value for each setting; immutable. `RETAIN_` and the upper-case name is the environment variable."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    database_url: str = Field(
+        default_factory=default_database_url,
+        description="Where memories are kept: sqlite:///PATH or a plain path.",
+    )
+    embedding: str = Field(
+        default="default",
+        description="The model: default (built in), a folder, hub:OWNER/NAME, or the URL of an OpenAI-compatible "
+        "endpoint followed by #MODEL.",
+    )
+    embedding_api_key: SecretStr | None = Field(default=None, description="Key for an embedding endpoint.")
+    cache_dir: str = Field(default_factory=default_cache_dir, description="Folder for models fetched from a hub.")
+    hub_url: str = Field(default="https://huggingface.co", description="The hub that hub: models come from.")
+    offline: bool = Field(default=False, description="Never fetch anything; a model that is missing is an error.")
+    host: str = Field(default="127.0.0.1", description="Address to listen on. Beyond loopback it takes an API key.")
+    port: Annotated[int, Field(ge=0, le=65535)] = Field(
+        default=8000, description="Port to listen on, 0 to 65535; 0 takes a free one."
+    )
+    allowed_hosts: tuple[str, ...] = Field(
+        default=(),
+        description="Further Host names that requests may carry, for a proxy or a name of your own.",
+    )
+    cors_origins: tuple[str, ...] = Field(default=(), description="Origins whose web pages may call the service.")
+    timezone: str = Field(default="UTC", description="Zone in which time words such as yesterday are read.")
+    max_content_chars: Annotated[int, Field(ge=100, le=10_000_000)] = Field(
+        default=MAX_CONTENT_CHARS,
+        description="Longest content of one memory, in characters, 100 to 10,000,000.",
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="How much is logged, to stderr; content only at debug."
+    )
+    url: str | None = Field(
+        default=None,
+        description="A running service that the command line talks to instead of opening the database.",
+    )
+    api_key: SecretStr | None = Field(default=None, description="Key that clients send to a service.")
+
+    @field_validator("timezone")
+    @classmethod
+    def _known_zone(cls, value: str) -> str:
+        load_zone(value, field="timezone")
+        return value
+
+    @field_validator("allowed_hosts", "cors_origins", mode="before")
+    @classmethod
+    def _from_commas(cls, value: object) -> object:
+        return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsWithSources:
+    """The settings and where each value came from."""
+
+    settings: Settings
+    sources: Mapping[str, Source]
+    file: Path | None
+
+    @classmethod
+    def read(
+        cls, arguments: Mapping[str, object] | None = None, /, *, environment: Mapping[str, str] | None = None
+    ) -> Self:
+        """Read all settings once; arguments that are None were not given.
+
+        Raises:
+            InvalidInputError: a value is impossible or a name unknown; the message names it, its source and its range.
+        """
+        environment = os.environ if environment is None else environment
+        file = _config_file(environment)
+        layers: list[tuple[Source, Mapping[str, Any]]] = [
+            ("file", _read_toml(file) if file else {}),
+            ("environment", _from_environment(environment)),
+            ("argument", {name: value for name, value in (arguments or {}).items() if value is not None}),
+        ]
+        values: dict[str, Any] = {}
+        sources: dict[str, Source] = dict.fromkeys(Settings.model_fields, "default")
+        for source, layer in layers:
+            values.update(layer)
+            sources.update(dict.fromkeys(layer, source))
+        return cls(_validated(values, sources), sources, file)
+
+
+def environment_name(setting: str) -> str:
+    """Return the environment variable of a setting: `database_url` is `RETAIN_DATABASE_URL`."""
+    return f"{APP.upper()}_{setting.upper()}"
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    names = {environment_name(name): name for name in Settings.model_fields}
+    return {names[key]: value for key, value in environment.items() if key in names and value != ""}
+
+
+def _config_file(environment: Mapping[str, str]) -> Path | None:
+    named = environment.get("RETAIN_CONFIG")
+    if named:
+        if not Path(named).is_file():
+            raise InvalidInputError(f"RETAIN_CONFIG names {named}, which is no file", field="RETAIN_CONFIG")
+        return Path(named)
+    candidates = (
+        Path("retain.toml"),
+        Path(platformdirs.user_config_dir(APP, appauthor=False)) / "retain.toml",
+    )
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InvalidInputError(f"can't read the settings in {path}: {error}", field=str(path)) from None
+
+
+def _validated(values: Mapping[str, Any], sources: Mapping[str, Source]) -> Settings:
+    try:
+        return Settings.model_validate(dict(values))
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = str(first["loc"][0])
+        where = environment_name(name) if sources.get(name) == "environment" else name
+        known = Settings.model_fields.get(name)
+        hint = known.description if known else f"known settings: {', '.join(sorted(Settings.model_fields))}"
+        secret = known is not None and "SecretStr" in str(known.annotation)
+        shown = "" if secret else f" (got {shortened(first['input'])})"
+        raise InvalidInputError(
+            f"setting {where}, from the {sources.get(name, 'file')}: {first['msg']}{shown}. {hint}",
+            field=name,
+        ) from None

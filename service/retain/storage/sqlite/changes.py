@@ -1,0 +1,50 @@
+"""The change feed: one row for each memory a transaction touched. Events are read from it, indexes follow it."""
+
+from retain.domain.memory import Event, EventKind
+from retain.storage.sqlite.connection import Connection
+from retain.storage.sqlite.filters import namespaces_within
+from retain.storage.sqlite.rows import from_ms, tags_of
+from retain.storage.words import canonical_json
+
+KEPT_CHANGES = 100_000
+"""Older changes are pruned; an index that missed them loads anew, an event stream goes on with what is left."""
+
+
+def record(connection: Connection, kind: EventKind, memory: int, at_ms: int, /) -> None:
+    """Note that the memory with that row key, which still exists, changed."""
+    connection.execute(
+        """INSERT INTO change(kind, memory, memory_id, namespace, at)
+           SELECT ?, key, id, namespace, ? FROM memory WHERE key = ?""",
+        (kind, at_ms, memory),
+    )
+    seq = connection.last_insert_rowid()
+    if seq % 1_000 == 0:
+        prune(connection, seq)
+
+
+def prune(connection: Connection, last: int, /) -> None:
+    """Drop changes that are far behind `last`."""
+    connection.execute("DELETE FROM change WHERE seq <= ?", (last - KEPT_CHANGES,))
+
+
+def last_change(connection: Connection, /) -> int:
+    """Return the highest number given so far, 0 for none."""
+    return connection.count("SELECT seq FROM sqlite_sequence WHERE name = 'change'")
+
+
+def events(connection: Connection, after: int, limit: int, namespace: str, /) -> list[Event]:
+    """Return up to `limit` events after `after` in `namespace` and below, oldest first."""
+    keys = namespaces_within(connection, namespace)
+    rows = connection.rows(
+        """SELECT seq, kind, change.memory_id, path, at, memory.key, memory.type
+           FROM change JOIN namespace ON namespace.key = change.namespace
+           LEFT JOIN memory ON memory.key = change.memory
+           WHERE seq > ? AND (? OR change.namespace IN (SELECT value FROM json_each(?)))
+           ORDER BY seq LIMIT ?""",
+        (after, keys is None, canonical_json(keys or []), limit),
+    )
+    tags = tags_of(connection, {row[5] for row in rows if row[5] is not None})
+    return [
+        Event(seq, kind, memory_id, path, from_ms(at), type_, tags.get(key, ()))
+        for seq, kind, memory_id, path, at, key, type_ in rows
+    ]

@@ -1,0 +1,209 @@
+"""Connections to the file, and the threads that use them: one writer, a few readers."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar, cast
+
+import apsw
+import sqlite_vec
+
+from retain.domain.errors import StoreError
+from retain.storage.sqlite.failures import BUSY_TIMEOUT_MS, closed, failures_explained
+from retain.storage.words import STOP_WORDS, metadata_matches, pairs, spaced
+
+T = TypeVar("T")
+Value: TypeAlias = None | int | float | bytes | str
+"""What a column holds."""
+Row: TypeAlias = tuple[Any, ...]
+Bindings: TypeAlias = Sequence[Any]
+"""Values for the `?` of a statement."""
+
+READERS = 3
+_SCRUB_TIMEOUT_MS = 250
+_PRAGMAS: tuple[tuple[str, str, object], ...] = (
+    ("synchronous", "NORMAL", 1),  # in WAL mode a power cut may lose the last commits, never consistency
+    ("foreign_keys", "ON", 1),
+    ("secure_delete", "ON", 1),  # what is deleted is overwritten
+    ("temp_store", "MEMORY", 2),
+    ("journal_size_limit", "16777216", 16_777_216),
+    ("mmap_size", "268435456", 268_435_456),  # pages come from the file cache that all connections share
+)
+_CACHE_KIB = {True: 16_384, False: 8_192}
+
+
+class Connection(apsw.Connection):
+    """A connection with Retain's pragmas, SQL functions and tokenizer."""
+
+    def __init__(self, path: Path, /, *, writer: bool, create: bool = False) -> None:
+        flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
+        super().__init__(str(path), flags=flags, statementcachesize=200)
+        self.set_busy_timeout(BUSY_TIMEOUT_MS)
+        self._writer = writer
+
+    def prepare(self) -> None:
+        """Set pragmas and load what the queries use; only after the file is known to be ours."""
+        for name, value, expected in _PRAGMAS:
+            self.execute(f"PRAGMA {name} = {value}").fetchall()
+            actual = self.value(f"PRAGMA {name}")
+            if actual != expected and name != "mmap_size":  # a platform may cap or lack mmap
+                raise StoreError(f"SQLite refused PRAGMA {name} = {value} and kept {actual}")
+        self.execute(f"PRAGMA cache_size = -{_CACHE_KIB[self._writer]}").fetchall()
+        self.enable_load_extension(True)
+        self.load_extension(sqlite_vec.loadable_path())
+        self.enable_load_extension(False)
+        self.create_scalar_function("retain_spaced", _spaced, 1, deterministic=True)
+        self.create_scalar_function("retain_pairs", _joined_pairs, 1, deterministic=True)
+        self.create_scalar_function("retain_matches", _matches, 2, deterministic=True)
+        self._tokenizer = self.fts5_tokenizer("porter", ["unicode61", "remove_diacritics", "2"])
+        self.stop_stems = frozenset(self.stems(" ".join(STOP_WORDS)))
+        if not self._writer:
+            self.execute("PRAGMA query_only = ON").fetchall()
+
+    def value(self, sql: str, bindings: Bindings = (), /) -> Any:
+        """Return the first column of the first row; None when there is no row."""
+        for row in self.execute(sql, bindings):
+            return row[0]
+        return None
+
+    def rows(self, sql: str, bindings: Bindings = (), /) -> list[Row]:
+        """Return all rows."""
+        return cast("list[Row]", self.execute(sql, bindings).fetchall())
+
+    def count(self, sql: str, bindings: Bindings = (), /) -> int:
+        """Return the one whole number that `sql` yields; 0 for NULL or no row."""
+        number = self.value(sql, bindings)
+        return number if isinstance(number, int) else 0
+
+    def stems(self, text: str, /) -> list[str]:
+        """Return the tokens of `text` exactly as the keyword index makes them."""
+        tokens = self._tokenizer(
+            text.encode(), apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False, include_colocated=False
+        )
+        return [token if isinstance(token, str) else token[0] for token in tokens]
+
+
+def _spaced(text: Value) -> str:
+    return spaced(str(text))
+
+
+def _joined_pairs(text: Value) -> str:
+    return " ".join(pairs(str(text)))
+
+
+def _matches(metadata: Value, wanted: Value) -> bool:
+    return metadata_matches(json.loads(str(metadata)), json.loads(str(wanted)))
+
+
+class Database:
+    """Runs work on the file in threads: writes one after another, reads beside them, each in one transaction."""
+
+    def __init__(self, path: Path, writer: Connection) -> None:
+        self.path = path
+        self._writer = writer
+        self._connections = [writer]
+        self._write_pool = ThreadPoolExecutor(1, thread_name_prefix="retain-write")
+        self._read_pool = ThreadPoolExecutor(READERS, thread_name_prefix="retain-read")
+        self._local = threading.local()
+        self._lock = threading.Lock()
+        self._closed = False
+        self._unscrubbed = False
+
+    async def read(self, work: Callable[[Connection], T], /) -> T:
+        """Run `work` in a read transaction of its own: it sees one state of the database."""
+        return await self._submit(self._read_pool, lambda: self._read(work))
+
+    async def write(self, work: Callable[[Connection], T], /, *, scrub: bool = False) -> T:
+        """Run `work` in a write transaction, all or nothing.
+
+        With `scrub`, the log file is emptied afterwards, so that deleted content is on no page of any file.
+        """
+        return await self._submit(self._write_pool, lambda: self._write(work, scrub))
+
+    async def outside(self, work: Callable[[Connection], T], /) -> T:
+        """Run `work` on the writing connection outside a transaction, for what SQLite refuses within one."""
+        return await self._submit(self._write_pool, lambda: self._explained(work, self._writer))
+
+    async def _submit(self, pool: Executor, work: Callable[[], T]) -> T:
+        if self._closed:
+            raise closed(self.path)
+        try:
+            future = asyncio.get_running_loop().run_in_executor(pool, work)
+        except RuntimeError as error:  # shut down between the check and here
+            raise closed(self.path) from error
+        return await future
+
+    def _read(self, work: Callable[[Connection], T]) -> T:
+        with failures_explained(self.path):
+            connection = self._reader()
+            connection.execute("BEGIN")
+            try:
+                return work(connection)
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+    def _reader(self) -> Connection:
+        connection: Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = Connection(self.path, writer=False)
+            connection.prepare()
+            self._local.connection = connection
+            with self._lock:
+                self._connections.append(connection)
+        return connection
+
+    def _write(self, work: Callable[[Connection], T], scrub: bool) -> T:
+        with failures_explained(self.path):
+            result = in_transaction(self._writer, work)
+            self._unscrubbed = self._unscrubbed or scrub
+            if self._unscrubbed:
+                self._unscrubbed = not emptied_log(self._writer)
+            return result
+
+    def _explained(self, work: Callable[[Connection], T], connection: Connection) -> T:
+        with failures_explained(self.path):
+            return work(connection)
+
+    async def aclose(self) -> None:
+        """Wait for running work, then close all connections. Idempotent."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        await asyncio.to_thread(self._close)
+
+    def _close(self) -> None:
+        self._read_pool.shutdown(wait=True)
+        self._write_pool.shutdown(wait=True)
+        if self._unscrubbed:
+            emptied_log(self._writer)
+        for connection in reversed(self._connections):
+            connection.close()
+
+
+def in_transaction(connection: Connection, work: Callable[[Connection], T], /) -> T:
+    """Run `work` between BEGIN IMMEDIATE and COMMIT; any failure rolls everything back."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        result = work(connection)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return result
+
+
+def emptied_log(connection: Connection, /) -> bool:
+    """Move the log into the database file and cut it to nothing; False when readers kept it busy."""
+    connection.set_busy_timeout(_SCRUB_TIMEOUT_MS)
+    try:
+        return connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0] == 0
+    except apsw.BusyError:
+        return False
+    finally:
+        connection.set_busy_timeout(BUSY_TIMEOUT_MS)

@@ -1,0 +1,153 @@
+"""A `Filter` as SQL: a condition on the table `memory` and its bindings, used by every query alike."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from retain.domain.memory import STATES, Filter, State
+from retain.domain.ontology import BUILT_IN, with_subtypes
+from retain.domain.text import ROOT
+from retain.storage.sqlite.connection import Connection, Value
+from retain.storage.sqlite.rows import STATE_NUMBERS, to_ms
+from retain.storage.words import canonical_json
+
+
+@dataclass(slots=True)
+class Condition:
+    """Parts joined by AND; `never` when something asked for does not exist, so that nothing can match."""
+
+    parts: list[str] = field(default_factory=list[str])
+    bindings: list[Value] = field(default_factory=list[Value])
+    never: bool = False
+
+    def add(self, part: str, *bindings: Value) -> None:
+        """Add a part with the values of its `?`."""
+        self.parts.append(part)
+        self.bindings.extend(bindings)
+
+    @property
+    def sql(self) -> str:
+        """What goes after WHERE."""
+        return "0" if self.never else " AND ".join(self.parts) or "1"
+
+    @property
+    def values(self) -> list[Value]:
+        """What is bound to `sql`."""
+        return [] if self.never else self.bindings
+
+
+def condition(connection: Connection, where: Filter, /) -> Condition:
+    """Return the whole filter as SQL."""
+    made = narrowing(connection, where)
+    _add_states(made, where.states)
+    _add_namespace(connection, made, where.namespace)
+    return made
+
+
+def narrowing(connection: Connection, where: Filter, /) -> Condition:
+    """Return the filter without its namespace and states, which the index in memory knows itself."""
+    made = Condition()
+    _add_tags(connection, made, where)
+    if where.ids is not None:
+        made.add("memory.id IN (SELECT value FROM json_each(?))", canonical_json(list(where.ids)))
+    if where.conversation_id is not None:
+        made.add("memory.conversation_id = ?", where.conversation_id)
+    if where.agent_id is not None:
+        made.add("memory.agent_id = ?", where.agent_id)
+    if where.types:
+        types = with_subtypes(where.types, known_types(connection))
+        made.add("memory.type IN (SELECT value FROM json_each(?))", canonical_json(sorted(types)))
+    if where.since is not None:
+        made.add("memory.occurred_at >= ?", _up(to_ms(where.since), where.since.microsecond))
+    if where.until is not None:
+        made.add("memory.occurred_at < ?", _up(to_ms(where.until), where.until.microsecond))
+    _add_metadata(made, where.metadata)
+    return made
+
+
+def _up(milliseconds: int, microsecond: int) -> int:
+    # Stored times are whole milliseconds, so a bound between two of them means the later one.
+    return milliseconds + (microsecond % 1000 > 0)
+
+
+def namespaces_within(connection: Connection, namespace: str | None, /) -> list[int] | None:
+    """Return the keys of `namespace` and all below it; None when that is everything."""
+    if namespace is None or namespace == ROOT:
+        return None
+    rows = connection.rows(
+        "SELECT key FROM namespace WHERE path = ? OR path > ? AND path < ?",
+        (namespace, f"{namespace}/", f"{namespace}0"),  # "0" is the character after "/"
+    )
+    return [row[0] for row in rows]
+
+
+def known_types(connection: Connection, /) -> dict[str, str | None]:
+    """Return built-in and registered types, each with its parent."""
+    return {**BUILT_IN, **dict(connection.rows("SELECT name, parent FROM registered_type"))}
+
+
+def tag_keys(connection: Connection, names: Iterable[str], /) -> list[tuple[int, int]]:
+    """Return (key, uses) of those tags that exist, rarest first."""
+    rows = connection.rows(
+        "SELECT key, uses FROM tag WHERE name IN (SELECT value FROM json_each(?)) ORDER BY uses",
+        (canonical_json(list(names)),),
+    )
+    return [(key, uses) for key, uses in rows]
+
+
+def _add_states(made: Condition, states: frozenset[State]) -> None:
+    if states == STATES:
+        return
+    numbers = ", ".join(str(STATE_NUMBERS[state]) for state in sorted(states))
+    made.add(f"memory.state IN ({numbers})")
+
+
+def _add_namespace(connection: Connection, made: Condition, namespace: str | None) -> None:
+    keys = namespaces_within(connection, namespace)
+    if keys is None:
+        return
+    made.never |= not keys
+    if len(keys) == 1:
+        made.add("memory.namespace = ?", keys[0])
+    else:
+        made.add("memory.namespace IN (SELECT value FROM json_each(?))", canonical_json(keys))
+
+
+def _add_tags(connection: Connection, made: Condition, where: Filter) -> None:
+    wanted, excluded = _names(where.tags), _names(where.exclude_tags)
+    if wanted:
+        found = [key for key, _ in tag_keys(connection, wanted)]
+        made.never |= not found or where.tag_match == "all" and len(found) < len(wanted)
+        if where.tag_match == "all":
+            for place, key in enumerate(found):
+                # The rarest tag drives; the others are probed for what it yields.
+                made.add(_HAS_TAG if place == 0 else _CARRIES_TAG, key)
+        else:
+            made.add(_HAS_ANY_TAG, canonical_json(found))
+    if excluded:
+        found = [key for key, _ in tag_keys(connection, excluded)]
+        if found:
+            made.add(f"NOT {_CARRIES_ANY_TAG}", canonical_json(found))
+
+
+_HAS_TAG = "memory.key IN (SELECT memory FROM memory_tag WHERE tag = ?)"
+_HAS_ANY_TAG = "memory.key IN (SELECT memory FROM memory_tag WHERE tag IN (SELECT value FROM json_each(?)))"
+_CARRIES_TAG = "EXISTS (SELECT 1 FROM memory_tag WHERE memory_tag.memory = memory.key AND tag = ?)"
+_CARRIES_ANY_TAG = (
+    "EXISTS (SELECT 1 FROM memory_tag WHERE memory_tag.memory = memory.key"
+    " AND tag IN (SELECT value FROM json_each(?)))"
+)
+
+
+def _names(tags: Iterable[str] | str) -> list[str]:
+    return [tags] if isinstance(tags, str) and tags else list(dict.fromkeys(tags))
+
+
+def _add_metadata(made: Condition, wanted: Mapping[str, object]) -> None:
+    if not wanted:
+        return
+    for key, value in wanted.items():
+        # Cheap and necessary: the text must hold the key, and a simple value right behind it.
+        quoted = f"{canonical_json(key)}:"
+        literal = value is None or isinstance(value, bool | str)
+        made.add("instr(memory.metadata, ?)", quoted + canonical_json(value) if literal else quoted)
+    made.add("retain_matches(memory.metadata, ?)", canonical_json(dict(wanted)))

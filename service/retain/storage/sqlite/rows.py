@@ -1,0 +1,109 @@
+"""Memories as rows, and back."""
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+
+from retain.domain.memory import Memory, State, TurnSpan
+from retain.storage.sqlite.connection import Connection, Row
+from retain.storage.words import canonical_json
+
+STATE_NUMBERS: dict[State, int] = {"active": 0, "superseded": 1, "archived": 2}
+"""The values of the column `memory.state`."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+_SELECT = """
+    SELECT memory.key, id, content, content_hash, created_at, updated_at, occurred_at, type, metadata, path,
+           agent_id, conversation_id, sequence, turns, superseded_by, archived_at
+    FROM memory JOIN namespace ON namespace.key = memory.namespace"""
+
+
+def to_ms(moment: datetime, /) -> int:
+    """Return milliseconds since 1970, rounded down."""
+    return (moment - _EPOCH) // _MILLISECOND
+
+
+def from_ms(milliseconds: int, /) -> datetime:
+    """Return the aware UTC time."""
+    return _EPOCH + milliseconds * _MILLISECOND
+
+
+def optional_ms(moment: datetime | None, /) -> int | None:
+    """Return `to_ms`, keeping None."""
+    return None if moment is None else to_ms(moment)
+
+
+def metadata_text(metadata: object, /) -> str | None:
+    """Return the column `memory.metadata`: JSON, or NULL for an empty object."""
+    return canonical_json(metadata) if metadata else None
+
+
+def turns_text(turns: Sequence[TurnSpan], /) -> str | None:
+    """Return the column `memory.turns`: JSON, or NULL for none."""
+    if not turns:
+        return None
+    return canonical_json([[turn.role, turn.start, turn.end, optional_ms(turn.occurred_at)] for turn in turns])
+
+
+def memories_by_id(connection: Connection, ids: Sequence[str], /) -> list[Memory]:
+    """Return the memories of `ids` in the order asked; unknown ids are absent."""
+    rows = connection.rows(f"{_SELECT} WHERE id IN (SELECT value FROM json_each(?))", (canonical_json(list(ids)),))
+    found = {memory.id: memory for memory in _memories(connection, rows).values()}
+    return [found[id_] for id_ in ids if id_ in found]
+
+
+def memories_by_key(connection: Connection, keys: Sequence[int], /) -> list[Memory]:
+    """Return the memories of those row keys in the order asked."""
+    rows = connection.rows(
+        f"{_SELECT} WHERE memory.key IN (SELECT value FROM json_each(?))", (canonical_json(list(keys)),)
+    )
+    found = _memories(connection, rows)
+    return [found[key] for key in keys if key in found]
+
+
+def tags_of(connection: Connection, keys: Iterable[int], /) -> dict[int, tuple[str, ...]]:
+    """Return the tags of each memory key that has some, in the order in which they were given."""
+    found: dict[int, tuple[str, ...]] = {}
+    rows = connection.execute(
+        """SELECT memory, name FROM memory_tag JOIN tag ON tag.key = memory_tag.tag
+           WHERE memory IN (SELECT value FROM json_each(?)) ORDER BY memory, position""",
+        (canonical_json(list(keys)),),
+    )
+    for key, name in rows:
+        found[key] = (*found.get(key, ()), name)
+    return found
+
+
+def _memories(connection: Connection, rows: list[Row]) -> dict[int, Memory]:
+    tags = tags_of(connection, [row[0] for row in rows])
+    return {row[0]: _memory(row, tags.get(row[0], ())) for row in rows}
+
+
+def _memory(row: Row, tags: tuple[str, ...]) -> Memory:
+    metadata, turns, archived_at = row[8], row[13], row[15]
+    return Memory(
+        id=row[1],
+        content=row[2],
+        content_hash=row[3].hex(),
+        created_at=from_ms(row[4]),
+        updated_at=from_ms(row[5]),
+        occurred_at=from_ms(row[6]),
+        type=row[7],
+        tags=tags,
+        metadata=json.loads(metadata) if metadata else {},
+        namespace=row[9],
+        agent_id=row[10],
+        conversation_id=row[11],
+        sequence=row[12],
+        turns=_turns(turns) if turns else (),
+        superseded_by=row[14],
+        archived_at=None if archived_at is None else from_ms(archived_at),
+    )
+
+
+def _turns(text: str) -> tuple[TurnSpan, ...]:
+    return tuple(
+        TurnSpan(role, start, end, None if at is None else from_ms(at)) for role, start, end, at in json.loads(text)
+    )

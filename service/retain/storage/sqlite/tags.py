@@ -1,0 +1,69 @@
+"""Tags in their table: giving, taking, counting, renaming."""
+
+from collections.abc import Iterable, Sequence
+
+from retain.domain.memory import Filter, TagCount
+from retain.storage.sqlite import changes
+from retain.storage.sqlite.connection import Connection
+from retain.storage.sqlite.filters import condition
+from retain.storage.words import canonical_json
+
+
+def set_tags(connection: Connection, memory: int, names: Sequence[str], /) -> None:
+    """Make `names` the tags of a memory, in that order."""
+    connection.execute("DELETE FROM memory_tag WHERE memory = ?", (memory,))
+    _insert(connection, memory, names, 0)
+
+
+def add_tags(connection: Connection, memory: int, names: Iterable[str], /) -> bool:
+    """Add those of `names` that a memory lacks, behind its own; return whether there were any."""
+    present = connection.rows(
+        "SELECT name, position FROM memory_tag JOIN tag ON tag.key = memory_tag.tag WHERE memory = ?", (memory,)
+    )
+    has = {name for name, _ in present}
+    new = [name for name in dict.fromkeys(names) if name not in has]
+    _insert(connection, memory, new, max((position for _, position in present), default=-1) + 1)
+    return bool(new)
+
+
+def _insert(connection: Connection, memory: int, names: Sequence[str], first: int) -> None:
+    for position, name in enumerate(dict.fromkeys(names), first):
+        connection.execute("INSERT INTO tag(name) VALUES (?) ON CONFLICT DO NOTHING", (name,))
+        connection.execute(
+            "INSERT INTO memory_tag(memory, tag, position) SELECT ?, key, ? FROM tag WHERE name = ?",
+            (memory, position, name),
+        )
+
+
+def tag_counts(connection: Connection, where: Filter, minimum_use: int, /) -> list[TagCount]:
+    """Return the tags in use within `where`, most used first, ties by name."""
+    wanted = condition(connection, where)
+    rows = connection.rows(
+        f"""SELECT name, count(*) AS n
+            FROM memory JOIN memory_tag ON memory_tag.memory = memory.key JOIN tag ON tag.key = memory_tag.tag
+            WHERE {wanted.sql} GROUP BY tag.key HAVING n >= ? ORDER BY n DESC, name""",
+        (*wanted.values, minimum_use),
+    )
+    return [TagCount(name, count) for name, count in rows]
+
+
+def retag(
+    connection: Connection, sources: Sequence[str], target: str, where: Filter, at_ms: int, /
+) -> int:
+    """Put `target` in the place of the first of `sources` each memory carries; return how many changed."""
+    wanted = condition(connection, where)
+    old = set(sources) - {target}
+    rows = connection.rows(
+        f"""SELECT DISTINCT memory.key FROM memory JOIN memory_tag ON memory_tag.memory = memory.key
+            WHERE {wanted.sql} AND tag IN (SELECT key FROM tag WHERE name IN (SELECT value FROM json_each(?)))""",
+        (*wanted.values, canonical_json(sorted(old))),
+    )
+    for (memory,) in rows:
+        names = connection.rows(
+            "SELECT name FROM memory_tag JOIN tag ON tag.key = memory_tag.tag WHERE memory = ? ORDER BY position",
+            (memory,),
+        )
+        set_tags(connection, memory, [target if name in old else name for (name,) in names])
+        connection.execute("UPDATE memory SET updated_at = ? WHERE key = ?", (at_ms, memory))
+        changes.record(connection, "updated", memory, at_ms)
+    return len(rows)

@@ -1,0 +1,107 @@
+"""What counts as a word, and what a word weighs: the rules that every keyword search here shares."""
+
+import json
+import math
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+K1 = 1.2
+"""Saturation of the term frequency, BM25's usual value (Robertson and Zaragoza 2009, also FTS5's)."""
+B = 0.75
+"""Strength of the length normalisation, from the same source."""
+SMALLEST_CORPUS = 100
+"""A store with fewer passages weighs words as if it had this many, so that scores mean the same from the start."""
+
+STOP_WORDS = frozenset(
+    """a about after all also am an and any are as at be because been before being but by can could d did do does
+    doing down for from further had has have having he her here hers him his how i if in into is it its itself just
+    let ll m me more most my no nor not now of off on once only or other our ours out over own re s same she should
+    so some such t than that the their theirs them then there these they this those through to too under until up
+    us ve very was we were what when where which while who whom why will with would you your yours""".split()
+)
+"""English words that carry no meaning of their own. A question made of nothing else is searched all the same."""
+
+# Scripts written without spaces between words (Han, kana, Hangul, Thai, Lao, Burmese, Khmer); letters, marks and
+# digits only, so that every pair cut from a run is one token of FTS5's unicode61.
+_UNSPACED = re.compile(
+    "[\u3005-\u3007\u3041-\u3096\u3099\u309a\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\u3400-\u4db5"
+    "\u4e00-\u9fcc\uac00-\ud7a3\uf900-\ufad9\uff66-\uff9f\U00020000-\U0002b81d"
+    "\u0e01-\u0e3a\u0e40-\u0e4e\u0e50-\u0e59\u0e81-\u0ede\u1000-\u1049\u1050-\u109d\u1780-\u17d3\u17d7\u17e0-\u17e9]+"
+)
+
+
+def spaced(text: str, /) -> str:
+    """Return `text` with its unspaced runs blanked: what the index of ordinary words sees."""
+    return text if text.isascii() else _UNSPACED.sub(" ", text)
+
+
+def pairs(text: str, /) -> list[str]:
+    """Return overlapping pairs of characters of each unspaced run, and each run's last character.
+
+    So "abc" gives ab, bc, c: any two neighbours are found by a whole token, any one by the start of a token.
+    """
+    return [run[place : place + 2] for run in runs(text) for place in range(len(run))]
+
+
+def runs(text: str, /) -> list[str]:
+    """Return the runs of unspaced scripts in `text`, in NFKC form (half-width kana become ordinary ones)."""
+    if text.isascii():
+        return []
+    return [unicodedata.normalize("NFKC", run) for run in _UNSPACED.findall(text)]
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What to look up for a question: word stems, whole pairs of unspaced runs, and starts of such pairs."""
+
+    stems: tuple[str, ...]
+    pairs: tuple[str, ...]
+    starts: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.stems or self.pairs or self.starts)
+
+
+def terms(text: str, stems: list[str], stop_stems: frozenset[str], /) -> Terms:
+    """Return the terms of a question whose ordinary words have the given `stems`."""
+    found = runs(text)
+    whole = {run[place : place + 2]: None for run in found for place in range(len(run) - 1)}
+    starts = dict.fromkeys(run for run in found if len(run) == 1)
+    distinct = dict.fromkeys(stems)
+    telling = [stem for stem in distinct if stem not in stop_stems]
+    return Terms(tuple(telling if telling or whole or starts else distinct), tuple(whole), tuple(starts))
+
+
+def weight(passages: int, matching: int, /) -> float:
+    """Return the inverse document frequency of a term, in (0, ∞): BM25's, kept positive as Lucene does."""
+    passages = max(passages, SMALLEST_CORPUS, matching)
+    return math.log1p((passages - matching + 0.5) / (matching + 0.5))
+
+
+def canonical_json(value: object, /) -> str:
+    """Return compact JSON: the form in which metadata is kept."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def metadata_matches(metadata: Mapping[str, Any], wanted: Mapping[str, Any], /) -> bool:
+    """Whether `metadata` has all top-level keys of `wanted` with equal JSON values; true is not 1."""
+    return all(key in metadata and _equal(metadata[key], value) for key, value in wanted.items())
+
+
+def _equal(one: object, other: object) -> bool:
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        left, right = cast("Mapping[str, object]", one), cast("Mapping[str, object]", other)
+        return left.keys() == right.keys() and all(_equal(left[key], right[key]) for key in left)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        here, there = cast("list[object]", one), cast("list[object]", other)
+        return len(here) == len(there) and all(map(_equal, here, there))
+    return type(one) is type(other) and one == other or _is_number(one) and _is_number(other) and one == other
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float)

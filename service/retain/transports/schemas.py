@@ -1,0 +1,404 @@
+"""What callers send, as pydantic models shared by REST and MCP: the forms are checked here, the rules in the core.
+
+An optional field that is "" or null was not given, since language models fill every field of a form. Unknown
+fields are refused. Descriptions are short because MCP shows them to every agent.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, tzinfo
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, cast
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from retain.domain.errors import InvalidInputError
+from retain.domain.ids import shortened
+from retain.domain.memory import (
+    ACTIVE,
+    UNSET,
+    Filter,
+    MemoryFields,
+    MemoryPatch,
+    NewMemory,
+    Page,
+    RecallMode,
+    SessionMode,
+    State,
+    TagMatch,
+    Turn,
+)
+from retain.domain.time_range import load_zone, parse_instant
+
+T = TypeVar("T")
+UNKNOWN_FIELD = "unknown_field"
+_MOST_FAULTS = 3
+_TEXTS: dict[str, Any] = {"type": ["array", "string"], "items": {"type": "string"}}
+
+
+def _no_bool(value: object) -> object:
+    if isinstance(value, bool):
+        raise PydanticCustomError("number", "must be a number, not true or false")
+    return value
+
+
+def _texts(value: object) -> object:
+    if isinstance(value, str) or (
+        isinstance(value, list) and all(isinstance(item, str) for item in cast("list[object]", value))
+    ):
+        return cast("list[str] | str", value)
+    raise PydanticCustomError("texts", "must be a list of strings or a comma-separated string")
+
+
+def _time(value: object) -> object:
+    if isinstance(value, str | int | float) and not isinstance(value, bool):
+        return value
+    raise PydanticCustomError("time", "must be a time such as 2026-11-30T10:30:00Z")
+
+
+def _object_in_text(value: object) -> object:
+    if isinstance(value, str):
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            raise PydanticCustomError("object", "must be a JSON object") from None
+    return value
+
+
+Texts = Annotated[list[str] | str, PlainValidator(_texts), WithJsonSchema(_TEXTS)]
+"""A list of strings, a comma-separated string, or a JSON array as text."""
+WireTime = Annotated[float | str, PlainValidator(_time), WithJsonSchema({"type": ["string", "number"]})]
+"""RFC 3339, a date, or seconds since 1970."""
+Whole = Annotated[int, BeforeValidator(_no_bool)]
+OptionalWhole = Annotated[int | None, BeforeValidator(_no_bool), WithJsonSchema({"type": "integer"})]
+Number = Annotated[float, BeforeValidator(_no_bool)]
+JsonMap = Annotated[dict[str, Any], BeforeValidator(_object_in_text), WithJsonSchema({"type": "object"})]
+
+
+class Wire(BaseModel):
+    """A body, or the query parameters of a GET."""
+
+    model_config = ConfigDict(extra="forbid")
+    kept_empty: ClassVar[frozenset[str]] = frozenset(("content", "query"))
+    kept_null: ClassVar[frozenset[str]] = frozenset()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _only_what_was_given(cls, value: object) -> object:
+        if not isinstance(value, Mapping):
+            return value
+        given = cast("Mapping[object, object]", value)
+        unknown = [name for name in given if name not in cls.model_fields]
+        if unknown:
+            raise PydanticCustomError(
+                UNKNOWN_FIELD,
+                "{name} is not known here; known are {known}",
+                {"name": shortened(unknown[0]).strip("'\""), "known": ", ".join(cls.model_fields)},
+            )
+        return {name: item for name, item in given.items() if not cls._left_out(cast("str", name), item)}
+
+    @classmethod
+    def _left_out(cls, name: str, value: object) -> bool:
+        if value is None:
+            return name not in cls.kept_null
+        return isinstance(value, str) and value == "" and name not in cls.kept_empty
+
+
+class FilterFields(Wire):
+    """Which memories are meant; conditions add up."""
+
+    ids: Texts = Field("", description="These ids only")
+    namespace: str = Field("", description="This namespace and below")
+    tags: Texts = Field("", description="Whole tags, exact")
+    tag_match: TagMatch = Field("any", description="Any or all of tags")
+    exclude_tags: Texts = Field("", description="None of these tags")
+    types: Texts = Field("", description="These types and their subtypes")
+    since: WireTime = Field("", description="occurred_at from (RFC 3339 or date)")
+    until: WireTime = Field("", description="occurred_at before")
+    time: str = Field("", description='Words instead: "last week"')
+    timezone: str = Field("", description='Zone for times, as "Europe/Berlin"')
+    agent_id: str = ""
+    conversation_id: str = ""
+    metadata: JsonMap = Field(default_factory=dict, description="Top-level keys that must equal")
+    states: Texts = Field("", description="active (default), superseded, archived")
+
+    def to_filter(self) -> Filter:
+        """Return the filter.
+
+        Raises:
+            InvalidInputError: a time or state is not understood.
+        """
+        zone = load_zone(self.timezone) if self.timezone else None
+        states = frozenset(cast("list[State]", split_texts(self.states, "states")))
+        return Filter(
+            ids=None if self.ids == "" else tuple(split_texts(self.ids, "ids")),
+            namespace=self.namespace or None,
+            tags=self.tags,
+            tag_match=self.tag_match,
+            exclude_tags=self.exclude_tags,
+            types=tuple(split_texts(self.types, "types")),
+            since=to_instant(self.since, "since", zone),
+            until=to_instant(self.until, "until", zone),
+            time=self.time or None,
+            timezone=self.timezone or None,
+            agent_id=self.agent_id or None,
+            conversation_id=self.conversation_id or None,
+            metadata=self.metadata,
+            states=states or ACTIVE,
+        )
+
+
+class ListFields(FilterFields):
+    """One page of a listing, newest first."""
+
+    limit: Whole = Field(50, description="Page size, 1 to 1000")
+    cursor: str = Field("", description="next_cursor of the page before")
+
+    def to_page(self) -> Page:
+        """Return the page."""
+        return Page(self.limit, self.cursor or None)
+
+
+class SearchFields(FilterFields):
+    """A question and the filter for its answers."""
+
+    query: str = Field("", description="What to find; empty lists the newest")
+    k: Whole = Field(10, description="Most hits, 1 to 1000")
+    mode: RecallMode = Field("hybrid", description="Meaning and words, one of them, or literal text")
+    group_by: Literal["conversation", ""] = Field("", description="Best hit of each conversation only")
+    min_score: Number = Field(0.0, description="Least score, 0 to 1")
+    time_from_query: bool = Field(False, description='Read words such as "last week" in query as filter')
+
+
+class DeleteFields(FilterFields):
+    """What to delete."""
+
+    dry_run: bool = Field(False, description="Only say what would go")
+    expected_count: OptionalWhole = Field(None, description="Refuse unless so many match")
+
+
+class TagsFields(FilterFields):
+    """Which tags to list."""
+
+    minimum_use: Whole = Field(1, description="Only tags on so many memories")
+
+
+class NewMemoryFields(Wire):
+    """A memory to store."""
+
+    content: str = Field(description="The text")
+    type: str = Field("", description="observation (default), decision, learning, error, pattern, a subtype or own")
+    tags: Texts = Field("", description="List or comma-separated")
+    metadata: JsonMap = Field(default_factory=dict)
+    namespace: str = Field("", description="Path such as /team/project")
+    agent_id: str = Field("", description="Adds the tag agent:<id>")
+    conversation_id: str = ""
+    sequence: OptionalWhole = Field(None, description="Place in the conversation, from 0")
+    occurred_at: WireTime = Field("", description="When it happened; default now")
+    supersedes: str = Field("", description="Id of the memory this replaces")
+
+    def to_new_memory(self) -> NewMemory:
+        """Return the memory to store.
+
+        Raises:
+            InvalidInputError: `occurred_at` is no time.
+        """
+        return NewMemory(
+            content=self.content,
+            type=self.type or None,
+            tags=self.tags,
+            metadata=self.metadata,
+            namespace=self.namespace or None,
+            agent_id=self.agent_id or None,
+            conversation_id=self.conversation_id or None,
+            sequence=self.sequence,
+            occurred_at=to_instant(self.occurred_at, "occurred_at"),
+            supersedes=self.supersedes or None,
+        )
+
+
+class BatchFields(Wire):
+    """Several memories, stored in one transaction."""
+
+    memories: list[NewMemoryFields] = Field(description="Up to 1000")
+
+    def to_new_memories(self) -> list[NewMemory]:
+        """Return the memories to store; an error names the place of the faulty one."""
+        return [_placed("memories", place, item.to_new_memory) for place, item in enumerate(self.memories)]
+
+
+class TurnFields(Wire):
+    """One message of a session."""
+
+    role: str = Field(description="user, assistant, …")
+    content: str
+    occurred_at: WireTime = ""
+
+    def to_turn(self) -> Turn:
+        """Return the turn."""
+        return Turn(role=self.role, content=self.content, occurred_at=to_instant(self.occurred_at, "occurred_at"))
+
+
+class SessionFields(Wire):
+    """A conversation to store."""
+
+    turns: list[TurnFields] = Field(description="In order")
+    mode: SessionMode = Field("turn", description="One memory a turn, or one for the session")
+    type: str = Field("", description="Default conversation")
+    tags: Texts = ""
+    metadata: JsonMap = Field(default_factory=dict)
+    namespace: str = ""
+    agent_id: str = ""
+    conversation_id: str = Field("", description="Made up when empty; again with more turns adds those")
+    occurred_at: WireTime = ""
+
+    def to_turns(self) -> list[Turn]:
+        """Return the turns; an error names the place of the faulty one."""
+        return [_placed("turns", place, item.to_turn) for place, item in enumerate(self.turns)]
+
+    def to_fields(self) -> MemoryFields:
+        """Return what is said of all the memories of the session."""
+        fields: MemoryFields = {"tags": self.tags, "metadata": self.metadata}
+        if self.type:
+            fields["type"] = self.type
+        if self.namespace:
+            fields["namespace"] = self.namespace
+        if self.agent_id:
+            fields["agent_id"] = self.agent_id
+        if self.conversation_id:
+            fields["conversation_id"] = self.conversation_id
+        if (occurred_at := to_instant(self.occurred_at, "occurred_at")) is not None:
+            fields["occurred_at"] = occurred_at
+        return fields
+
+
+class PatchFields(Wire):
+    """New values; what is left out stays. Only `superseded_by` may be null, which takes the mark away."""
+
+    kept_null = frozenset(("content", "type", "tags", "metadata", "occurred_at", "superseded_by", "archived"))
+    kept_empty = frozenset()
+
+    content: str = ""
+    type: str = ""
+    tags: Texts = Field("", description="Replace all tags")
+    metadata: JsonMap = Field(default_factory=dict, description="Replaces all metadata")
+    occurred_at: WireTime = ""
+    superseded_by: Annotated[str | None, WithJsonSchema({"type": ["string", "null"]})] = Field(
+        None, description="Id of the memory that replaces it; null takes the mark away"
+    )
+    archived: bool = Field(False, description="Hide, or show again")
+
+    def to_patch(self) -> MemoryPatch:
+        """Return the patch: fields that were not sent are `UNSET`.
+
+        Raises:
+            InvalidInputError: `occurred_at` is no time.
+        """
+        values = {name: getattr(self, name) for name in self.model_fields_set}
+        if "occurred_at" in values:
+            values["occurred_at"] = to_instant(self.occurred_at, "occurred_at") or UNSET
+        return MemoryPatch(**values)
+
+
+class MergeTagsFields(Wire):
+    """Tags to replace by one."""
+
+    sources: Texts
+    target: str
+
+
+class RenameTagFields(Wire):
+    """A tag and its new name."""
+
+    old: str
+    new: str
+
+
+class NewTypeFields(Wire):
+    """An own type."""
+
+    type: str = Field(description="Its name")
+    parent: str = Field("", description="The base type it belongs to")
+
+
+def split_texts(value: list[str] | str, field: str, /) -> list[str]:
+    """Return the strings of a list, of a JSON array as text, or of a comma-separated string.
+
+    Raises:
+        InvalidInputError: the JSON array holds something else than strings.
+    """
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("["):
+        try:
+            parsed: object = json.loads(value)
+        except (ValueError, RecursionError):
+            parsed = None
+        if isinstance(parsed, list):
+            items = cast("list[object]", parsed)
+            if not all(isinstance(item, str) for item in items):
+                raise InvalidInputError(f"{field} must hold strings, not {shortened(value)}", field=field)
+            return cast("list[str]", items)
+    return [part.strip() for part in value.split(",") if part.strip()]
+
+
+def to_instant(value: str | float, field: str, zone: tzinfo | None = None, /) -> datetime | None:
+    """Return a time as aware UTC, or None for "".
+
+    Raises:
+        InvalidInputError: it is no time.
+    """
+    if value == "":
+        return None
+    return parse_instant(value, field=field) if zone is None else parse_instant(value, zone=zone, field=field)
+
+
+def _placed(name: str, place: int, convert: Callable[[], T]) -> T:
+    try:
+        return convert()
+    except InvalidInputError as error:
+        raise type(error)(f"{name}[{place}]: {error}", field=error.field) from None
+
+
+def refusal(errors: Iterable[Mapping[str, Any]], /, *, skip: int = 0) -> InvalidInputError:
+    """Return what pydantic found as the one error that every way in shows.
+
+    Args:
+        errors: `ValidationError.errors()`.
+        skip: How many leading parts of each location are the framework's, not the caller's.
+    """
+    faults = [_fault(error, skip) for error in errors]
+    shown = "; ".join(text for _, text in faults[:_MOST_FAULTS])
+    more = f"; and {len(faults) - _MOST_FAULTS} more" if len(faults) > _MOST_FAULTS else ""
+    return InvalidInputError(shown + more, field=faults[0][0] or None)
+
+
+def _fault(error: Mapping[str, Any], skip: int) -> tuple[str, str]:
+    where = _path(error["loc"][skip:])
+    context: Mapping[str, Any] = error.get("ctx") or {}
+    if error["type"] == UNKNOWN_FIELD:
+        name = f"{where}.{context['name']}" if where else str(context["name"])
+        return name, f"{where}: {error['msg']}" if where else error["msg"]
+    if error["type"] == "string_unicode":
+        return where, f"{where} holds a lone surrogate (half of a character); send the whole character or remove it"
+    message = str(error["msg"])
+    text = f"{where}: {message}" if where else message
+    return where, text.encode("utf-8", "backslashreplace").decode()
+
+
+def _path(parts: Iterable[object]) -> str:
+    path = ""
+    for part in parts:
+        if isinstance(part, int):
+            path += f"[{part}]"
+        elif isinstance(part, str) and part.replace("_", "").isalnum():
+            path += f".{part}" if path else part
+    return path
