@@ -8,47 +8,52 @@ async with retain.open("sqlite:///agents.db") as memory:
         print(hit.score, hit.memory.content)
 """
 
-from retain.core.api import MemoryAPI
-from retain.domain.errors import (
-    CapabilityError,
-    ConflictError,
-    EmbeddingError,
-    InvalidInputError,
-    ModelMismatchError,
-    NotAuthenticatedError,
-    NotFoundError,
-    PermissionDeniedError,
-    RetainError,
-    StoreCorruptError,
-    StoreError,
-    StoreUnavailableError,
-    TooLargeError,
-)
-from retain.domain.memory import (
-    EVERYTHING,
-    UNSET,
-    Deleted,
-    Event,
-    Filter,
-    Hit,
-    Imported,
-    Listing,
-    Memory,
-    MemoryPatch,
-    NewMemory,
-    Page,
-    Recall,
-    Similar,
-    Stats,
-    Stored,
-    StoredSession,
-    TagCount,
-    Turn,
-    TypeCount,
-)
-from retain.opening import connect, open
-from retain.sync import SyncMemory
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from retain.version import __version__
+
+if TYPE_CHECKING:
+    from retain.core.api import MemoryAPI
+    from retain.domain.errors import (
+        CapabilityError,
+        ConflictError,
+        EmbeddingError,
+        InvalidInputError,
+        ModelMismatchError,
+        NotAuthenticatedError,
+        NotFoundError,
+        PermissionDeniedError,
+        RetainError,
+        StoreCorruptError,
+        StoreError,
+        StoreUnavailableError,
+        TooLargeError,
+    )
+    from retain.domain.memory import (
+        EVERYTHING,
+        UNSET,
+        Deleted,
+        Event,
+        Filter,
+        Hit,
+        Imported,
+        Listing,
+        Memory,
+        MemoryPatch,
+        NewMemory,
+        Page,
+        Recall,
+        Similar,
+        Stats,
+        Stored,
+        StoredSession,
+        TagCount,
+        Turn,
+        TypeCount,
+    )
+    from retain.opening import connect, open
+    from retain.sync import SyncMemory
 
 __all__ = [
     "EVERYTHING",
@@ -90,3 +95,64 @@ __all__ = [
     "connect",
     "open",
 ]
+
+_HOMES = {
+    "retain.core.api": ("MemoryAPI",),
+    "retain.domain.errors": (
+        "CapabilityError",
+        "ConflictError",
+        "EmbeddingError",
+        "InvalidInputError",
+        "ModelMismatchError",
+        "NotAuthenticatedError",
+        "NotFoundError",
+        "PermissionDeniedError",
+        "RetainError",
+        "StoreCorruptError",
+        "StoreError",
+        "StoreUnavailableError",
+        "TooLargeError",
+    ),
+    "retain.domain.memory": (
+        "EVERYTHING",
+        "UNSET",
+        "Deleted",
+        "Event",
+        "Filter",
+        "Hit",
+        "Imported",
+        "Listing",
+        "Memory",
+        "MemoryPatch",
+        "NewMemory",
+        "Page",
+        "Recall",
+        "Similar",
+        "Stats",
+        "Stored",
+        "StoredSession",
+        "TagCount",
+        "Turn",
+        "TypeCount",
+    ),
+    "retain.opening": (
+        "connect",
+        "open",
+    ),
+    "retain.sync": ("SyncMemory",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first asked for (PEP 562): `import retain` alone takes no time."""
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'retain' has no attribute {name!r}")
+    value: object = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,5 +1,6 @@
 """From settings to a working service: the only module that names concrete adapters."""
 
+import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,5 +71,5 @@ def make_service(store: MemoryStore, embedder: Embedder, settings: Settings, /) 
 
 async def open_service(settings: Settings, /) -> MemoryService:
     """Return a ready service; closing it closes the database and the model."""
-    embedder = choose_embedder(settings)
+    embedder = await asyncio.to_thread(choose_embedder, settings)  # a hub model may have to be fetched first
     return make_service(await open_store(settings), embedder, settings)

@@ -1,13 +1,14 @@
 """All settings, and the only module that reads the environment or the configuration file.
 
 Order: an explicit value (a flag or an argument), then `RETAIN_*` in the environment, then `retain.toml`, then the
-default. The file is the one named by `RETAIN_CONFIG`, else `retain.toml` in the working directory, else the one in
-the platform's configuration folder.
+default. The file is the one named by `--config` or `RETAIN_CONFIG`, else `retain.toml` in the working directory,
+else the one in the platform's configuration folder.
 """
 
+import difflib
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -22,6 +23,9 @@ from retain.domain.time_range import load_zone
 
 Source = Literal["argument", "environment", "file", "default"]
 APP = "retain"
+CONFIG_VARIABLE = "RETAIN_CONFIG"
+CONFIG_NAME = "retain.toml"
+_OTHER_PREFIXES = ("RETAIN_HOOKS_", "RETAIN_EVALS_")
 
 
 def default_database_url() -> str:
@@ -81,6 +85,18 @@ class Settings(BaseModel):
         load_zone(value, field="timezone")
         return value
 
+    @field_validator("log_level", mode="before")
+    @classmethod
+    def _in_lower_case(cls, value: object) -> object:
+        return value.lower() if isinstance(value, str) else value
+
+    @field_validator("url")
+    @classmethod
+    def _http_only(cls, value: str | None) -> str | None:
+        if value is not None and not value.startswith(("http://", "https://")):
+            raise ValueError("must begin with http:// or https://")
+        return value
+
     @field_validator("allowed_hosts", "cors_origins", mode="before")
     @classmethod
     def _from_commas(cls, value: object) -> object:
@@ -89,34 +105,49 @@ class Settings(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class SettingsWithSources:
-    """The settings and where each value came from."""
+    """The settings, where each value came from, and the file that was read.
+
+    Attributes:
+        unknown: Names in the environment that begin like a setting and are none, each with the setting that it
+            resembles, if any.
+    """
 
     settings: Settings
     sources: Mapping[str, Source]
     file: Path | None
+    unknown: Mapping[str, str | None]
 
     @classmethod
     def read(
-        cls, arguments: Mapping[str, object] | None = None, /, *, environment: Mapping[str, str] | None = None
+        cls,
+        *,
+        environment: Mapping[str, str] | None = None,
+        config_file: str | None = None,
+        **arguments: object,
     ) -> Self:
         """Read all settings once; arguments that are None were not given.
+
+        Args:
+            environment: Instead of the process's own.
+            config_file: Instead of the file that `RETAIN_CONFIG` names.
+            **arguments: Values by setting name; they win over everything else.
 
         Raises:
             InvalidInputError: a value is impossible or a name unknown; the message names it, its source and its range.
         """
         environment = os.environ if environment is None else environment
-        file = _config_file(environment)
+        file = _config_file(environment, config_file)
         layers: list[tuple[Source, Mapping[str, Any]]] = [
             ("file", _read_toml(file) if file else {}),
             ("environment", _from_environment(environment)),
-            ("argument", {name: value for name, value in (arguments or {}).items() if value is not None}),
+            ("argument", {name: value for name, value in arguments.items() if value is not None}),
         ]
         values: dict[str, Any] = {}
         sources: dict[str, Source] = dict.fromkeys(Settings.model_fields, "default")
         for source, layer in layers:
             values.update(layer)
             sources.update(dict.fromkeys(layer, source))
-        return cls(_validated(values, sources), sources, file)
+        return cls(_validated(values, sources, file), sources, file, _unknown_variables(environment))
 
 
 def environment_name(setting: str) -> str:
@@ -124,21 +155,38 @@ def environment_name(setting: str) -> str:
     return f"{APP.upper()}_{setting.upper()}"
 
 
+def is_secret(setting: str) -> bool:
+    """Whether the value of a setting must never be shown."""
+    return "SecretStr" in str(Settings.model_fields[setting].annotation)
+
+
 def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
     names = {environment_name(name): name for name in Settings.model_fields}
     return {names[key]: value for key, value in environment.items() if key in names and value != ""}
 
 
-def _config_file(environment: Mapping[str, str]) -> Path | None:
-    named = environment.get("RETAIN_CONFIG")
-    if named:
-        if not Path(named).is_file():
-            raise InvalidInputError(f"RETAIN_CONFIG names {named}, which is no file", field="RETAIN_CONFIG")
-        return Path(named)
-    candidates = (
-        Path("retain.toml"),
-        Path(platformdirs.user_config_dir(APP, appauthor=False)) / "retain.toml",
+def _unknown_variables(environment: Mapping[str, str]) -> dict[str, str | None]:
+    known = [*map(environment_name, Settings.model_fields), CONFIG_VARIABLE]
+    suspects = (
+        name
+        for name in sorted(environment)
+        if name.startswith(f"{APP.upper()}_") and name not in known and not name.startswith(_OTHER_PREFIXES)
     )
+    return {name: _nearest(name, known) for name in suspects}
+
+
+def _nearest(name: str, known: Iterable[str]) -> str | None:
+    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=0.8)), None)
+
+
+def _config_file(environment: Mapping[str, str], given: str | None) -> Path | None:
+    named, by = (given, "--config") if given else (environment.get(CONFIG_VARIABLE), CONFIG_VARIABLE)
+    if named:
+        path = Path(named).expanduser()
+        if not path.is_file():
+            raise InvalidInputError(f"{by} names {shortened(named, 200)}, which is no file", field=by)
+        return path
+    candidates = (Path(CONFIG_NAME), Path(platformdirs.user_config_dir(APP, appauthor=False)) / CONFIG_NAME)
     return next((path for path in candidates if path.is_file()), None)
 
 
@@ -149,18 +197,29 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise InvalidInputError(f"can't read the settings in {path}: {error}", field=str(path)) from None
 
 
-def _validated(values: Mapping[str, Any], sources: Mapping[str, Source]) -> Settings:
+def _validated(values: Mapping[str, Any], sources: Mapping[str, Source], file: Path | None) -> Settings:
     try:
         return Settings.model_validate(dict(values))
     except ValidationError as error:
-        first = error.errors()[0]
+        first = error.errors(include_url=False)[0]
         name = str(first["loc"][0])
-        where = environment_name(name) if sources.get(name) == "environment" else name
-        known = Settings.model_fields.get(name)
-        hint = known.description if known else f"known settings: {', '.join(sorted(Settings.model_fields))}"
-        secret = known is not None and "SecretStr" in str(known.annotation)
-        shown = "" if secret else f" (got {shortened(first['input'])})"
         raise InvalidInputError(
-            f"setting {where}, from the {sources.get(name, 'file')}: {first['msg']}{shown}. {hint}",
-            field=name,
+            _explained(name, sources[name], file, first["msg"], first["input"]), field=name
         ) from None
+
+
+def _explained(name: str, source: Source, file: Path | None, problem: str, value: object) -> str:
+    """Return one line that names a setting, its source, its value and what it may be."""
+    shown, origin = {
+        "environment": (environment_name(name), "the environment"),
+        "file": (name, str(file)),
+        "argument": (name, "an argument"),
+        "default": (name, "the default"),
+    }[source]
+    if name not in Settings.model_fields:
+        nearest = _nearest(name, Settings.model_fields)
+        hint = f"did you mean {nearest}?" if nearest else f"known are: {', '.join(sorted(Settings.model_fields))}"
+        return f"{shown}, from {origin}, is no setting; {hint}"
+    problem = problem.removeprefix("Value error, ").removeprefix(f"{name}: ").removesuffix(".")
+    got = "" if is_secret(name) else f" (got {shortened(value)})"
+    return f"setting {shown}, from {origin}: {problem}{got}. {Settings.model_fields[name].description}"

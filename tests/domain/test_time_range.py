@@ -1,6 +1,7 @@
 """Time words: the reported cases with their exact instants, then what people write in English."""
 
 import os
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta, timezone
@@ -318,6 +319,9 @@ ENGLISH = {
     "Mar. 5, 2026": day("2026-03-05"),
     "the 5th of March 2025": day("2025-03-05"),
     "March 5-7, 2026": between("2026-03-05", "2026-03-08"),
+    "from the 5th to the 7th of March": between("2026-03-05", "2026-03-08"),
+    "between June 5 and 7": between("2026-06-05", "2026-06-08"),
+    "between 5 and 7 June 2025": between("2025-06-05", "2025-06-08"),
     "2026/03/05": day("2026-03-05"),
     "2026-W12": between("2026-03-16", "2026-03-23"),
     "2026-03-05T14:30": between("2026-03-05 14:30", "2026-03-05 14:31"),
@@ -483,6 +487,35 @@ def test_words_that_only_look_like_time_are_left_alone(sentence: str):
 )  # fmt: skip
 def test_what_leaves_out_nothing_of_the_past_is_left_alone(sentence: str):
     assert find_time_range(sentence, now=NOW) is None
+
+
+# The page that explains it. -----------------------------------------------------------------------------------
+
+PAGE = (Path(__file__).parents[2] / "docs" / "time.md").read_text(encoding="utf-8")
+
+
+def written(heading: str) -> list[str]:
+    """The expressions in the first column of the tables under that heading."""
+    section = PAGE.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    return [expression for row in rows for expression in re.findall("`([^`]+)`", row)]
+
+
+@pytest.mark.parametrize("text", written("Ranges"))
+def test_every_range_in_the_docs_is_read(text: str):
+    assert in_order(parse(text))
+
+
+@pytest.mark.parametrize("text", written("Instants"))
+def test_every_instant_in_the_docs_is_read(text: str):
+    value = text.strip('"') if text.startswith('"') or not text.isdecimal() else int(text)
+    assert parse_instant(value).tzinfo is UTC
+
+
+@pytest.mark.parametrize("text", written("Errors"))
+def test_every_error_in_the_docs_is_an_error(text: str):
+    with pytest.raises(InvalidInputError):
+        parse(text)
 
 
 # For every text. ----------------------------------------------------------------------------------------------

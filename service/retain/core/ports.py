@@ -27,6 +27,7 @@ from retain.domain.memory import (
     Tombstone,
     TypeCount,
 )
+from retain.domain.scoring import Candidate
 
 Vectors = NDArray[np.float32]
 Clock = Callable[[], datetime]
@@ -117,25 +118,6 @@ class Written:
 
     memory: Memory
     created: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A passage that may answer a question, with what each search says of it.
-
-    Attributes:
-        start, end: The passage within the content, in characters.
-        semantic: Cosine in [-1, 1]; None when no vector was asked for.
-        keyword: Share of the question's BM25 weight that the passage carries, in [0, 1]; None when no text
-            was asked for. 0 when no word matches.
-    """
-
-    memory_id: str
-    conversation_id: str | None
-    start: int
-    end: int
-    semantic: float | None
-    keyword: float | None
 
 
 class Capability(Enum):

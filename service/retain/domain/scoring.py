@@ -6,14 +6,18 @@ questions. docs/recall.md holds the measurements behind the constants.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from retain.domain.memory import RecallMode
 
-KEYWORD_WEIGHT: Final = 1.0
-"""What a full keyword match adds to a cosine. LoCoMo is flat between 0.8 and 1.2 (docs/recall.md, "Fusion")."""
+KEYWORD_WEIGHT: Final = 1.2
+"""What a full keyword match adds to a cosine. On LoCoMo 1.0 to 1.3 are equal within 0.8 points; below 1.0 up to one
+point is lost, above it questions about something else score higher (docs/recall.md, "Fusion")."""
+FULL_SHARE: Final = 1 / 2.2
+"""The share of a passage of average length that holds every word once: 1 / (1 + k1) with BM25's k1 = 1.2. What
+repeated words add beyond is not counted: it changes no result on LoCoMo."""
 _SCALE: Final = 0.6
 _STEEPNESS: Final = 2.5
 """The curve from evidence to score, 1 - exp(-(x / 0.6) ** 2.5). Among 3,000 unrelated texts the best cosine to a
@@ -24,21 +28,24 @@ SIMILAR_FROM: Final = 0.8
 measured 0.83 and 0.94, a paraphrase at most 0.72 (docs/recall.md, "Cosines")."""
 
 
-class CandidateLike(Protocol):
-    """What ranking reads of a candidate; `retain.core.ports.Candidate` has it."""
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A passage that may answer a question, with what each search says of it.
 
-    @property
-    def memory_id(self) -> str: ...
-    @property
-    def conversation_id(self) -> str | None: ...
-    @property
-    def start(self) -> int: ...
-    @property
-    def end(self) -> int: ...
-    @property
-    def semantic(self) -> float | None: ...
-    @property
-    def keyword(self) -> float | None: ...
+    Attributes:
+        start, end: The passage within the content, in characters.
+        semantic: Cosine in [-1, 1]; None when no vector was asked for.
+        keyword: BM25 as a share of the most it could be, idf * (k1 + 1) over all words of the question, in
+            [0, 1]; None when no text was asked for. 0 when no word matches. Words that the store lacks count
+            as the rarest ones: else a question about something else would reach the top by the one word it shares.
+    """
+
+    memory_id: str
+    conversation_id: str | None
+    start: int
+    end: int
+    semantic: float | None
+    keyword: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +54,8 @@ class Ranked:
 
     Attributes:
         score: In [0, 1], higher is better.
-        signals: What the score was made of, each in [0, 1]: "semantic" the cosine (0 when negative), "keyword" the
-            share of the question's weight; or "exact", 1 for a literal match.
+        signals: What the score was made of, each in [0, 1]: "semantic" the cosine (0 when negative), "keyword"
+            the `keyword_signal`; or "exact", 1 for a literal match.
     """
 
     memory_id: str
@@ -61,48 +68,32 @@ class Ranked:
 
 def semantic_score(cosine: float, /) -> float:
     """Return the score of a cosine in [-1, 1] alone: 0 up to 0, 0.47 at 0.5, 0.97 at 1. Never falls."""
-    return _calibrated(_within_unit(cosine))
+    return hybrid_score(cosine, 0.0)
 
 
 def keyword_score(share: float, /) -> float:
-    """Return the score of a keyword share in [0, 1] alone: 0 at 0, 0.47 at 0.5, 0.97 at 1. Never falls."""
-    return _calibrated(KEYWORD_WEIGHT * _within_unit(share))
+    """Return the score of a keyword share in [0, 1] alone: 0 at 0, 0.63 at half of `FULL_SHARE`, then up to 0.997."""
+    return hybrid_score(0.0, share)
 
 
 def hybrid_score(cosine: float, share: float, /) -> float:
     """Return the score in [0, 1] of a cosine in [-1, 1] and a keyword share in [0, 1].
 
     Evidence adds up, then goes through the curve that the single signals use; so a second signal never lowers a
-    score, and equal evidence has an equal score in every mode. Falls with neither argument; symmetric.
+    score, and equal evidence has an equal score in every mode. Never falls in either argument.
     """
-    return _calibrated(_within_unit(cosine) + KEYWORD_WEIGHT * _within_unit(share))
+    return _score(_within_unit(cosine), keyword_signal(share))
 
 
-def keyword_share(bm25: float, document_counts: Sequence[int], documents: int, /) -> float:
-    """Return which share of the question's weight a passage carries, in [0, 1].
+def keyword_signal(share: float, /) -> float:
+    """Return how much of a question's words a passage holds, in [0, 1]: 1 when it holds each at least once.
 
-    1 stands for a passage of average length that holds every word of the question once. Words that the store does
-    not have count fully, as the rarest ones: otherwise a question about something else would reach 1 by the one
-    common word that it happens to share. 0 for a question without words.
-
-    Args:
-        bm25: BM25 of the passage, positive, k1 = 1.2, b = 0.75; FTS5's `bm25()` with its sign turned.
-        document_counts: For each distinct word of the question, how many passages hold it, absent words included.
-        documents: Passages in the index, at least as many as the largest count.
+    `share` is BM25 over the most that BM25 could be, in [0, 1]; that most is never met, see `FULL_SHARE`.
     """
-    weight = sum(word_weight(count, documents) for count in document_counts)
-    return _within_unit(bm25 / weight) if weight > 0 else 0.0
+    return _within_unit(share / FULL_SHARE)
 
 
-def word_weight(document_count: int, documents: int, /) -> float:
-    """Return the BM25 weight (idf) of a word that `document_count` of `documents` passages hold, as FTS5 computes it.
-
-    log((N - n + 0.5) / (n + 0.5)), Robertson and Spärck Jones 1976; at least 1e-6 for words in half of the passages.
-    """
-    return max(math.log((documents - document_count + 0.5) / (document_count + 0.5)), 1e-6)
-
-
-def rank(candidates: Iterable[CandidateLike], mode: RecallMode, /) -> list[Ranked]:
+def rank(candidates: Iterable[Candidate], mode: RecallMode, /) -> list[Ranked]:
     """Return each memory once, with its best passage, best memory first.
 
     A memory scores as its best passage does; signals of different passages are never mixed. Ties go to the newer
@@ -114,7 +105,7 @@ def rank(candidates: Iterable[CandidateLike], mode: RecallMode, /) -> list[Ranke
         signals = _signals(candidate, mode)
         if mode == "keyword" and not signals["keyword"]:
             continue
-        score = 1.0 if mode == "exact" else hybrid_score(signals.get("semantic", 0.0), signals.get("keyword", 0.0))
+        score = 1.0 if mode == "exact" else _score(signals.get("semantic", 0.0), signals.get("keyword", 0.0))
         held = best.get(candidate.memory_id)
         if held is None or (-score, candidate.start) < (-held.score, held.start):
             best[candidate.memory_id] = Ranked(
@@ -124,18 +115,19 @@ def rank(candidates: Iterable[CandidateLike], mode: RecallMode, /) -> list[Ranke
     return sorted(newest_first, key=lambda item: -item.score)
 
 
-def _signals(candidate: CandidateLike, mode: RecallMode) -> dict[str, float]:
+def _signals(candidate: Candidate, mode: RecallMode) -> dict[str, float]:
     if mode == "exact":
         return {"exact": 1.0}
     signals: dict[str, float] = {}
     if mode != "keyword":
         signals["semantic"] = _within_unit(candidate.semantic or 0.0)
     if mode != "semantic":
-        signals["keyword"] = _within_unit(candidate.keyword or 0.0)
+        signals["keyword"] = keyword_signal(candidate.keyword or 0.0)
     return signals
 
 
-def _calibrated(evidence: float) -> float:
+def _score(semantic: float, keyword: float) -> float:
+    evidence = semantic + KEYWORD_WEIGHT * keyword
     return 1.0 - math.exp(-((evidence / _SCALE) ** _STEEPNESS))
 
 

@@ -1,4 +1,5 @@
-"""Where vectors come from: a local ONNX model, a hub model, an HTTP endpoint. Nothing heavy is imported here.
+"""Where vectors come from: a local ONNX model, a hub model, an HTTP endpoint. Nothing heavy is imported here."""
 
-`retain.embeddings.choice.open_embedder` turns the setting `RETAIN_EMBEDDING` into an `Embedder`.
-"""
+from retain.embeddings.choice import open_embedder
+
+__all__ = ["open_embedder"]

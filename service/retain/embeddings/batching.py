@@ -22,7 +22,7 @@ Encode = Callable[[str], list[list[int]]]
 Run = Callable[[Sequence[list[int]]], Vectors]
 
 # Padded tokens of one batch. More is no faster (docs/embeddings.md), needs memory and lets others wait.
-BATCH_TOKENS = 1024
+BATCH_TOKENS = 512
 # Most of a batch that may be padding.
 PADDING_SHARE = 0.25
 # How many waiting rows a batch chooses from.
@@ -162,9 +162,7 @@ class Batcher:
             request = ready.popleft()
             if request.rows and not request.dropped:
                 ready.append(request)
-        waiting = list(
-            islice((row for request in ready for row in islice(request.rows, CANDIDATES)), CANDIDATES)
-        )
+        waiting = list(islice((row for request in ready for row in islice(request.rows, CANDIDATES)), CANDIDATES))
         chosen = [waiting[i] for i in choose([len(row.ids) for row in waiting])]
         for row in chosen:
             row.request.rows.remove(row)
@@ -184,9 +182,7 @@ class Batcher:
                 if good:
                     row.request.add(row.slot, vector)
                 else:
-                    row.request.fail(
-                        EmbeddingError("the embedding model gave a vector that is zero or not a number")
-                    )
+                    row.request.fail(EmbeddingError("the embedding model gave a vector that is zero or not a number"))
 
 
 def choose(lengths: Sequence[int]) -> list[int]:

@@ -26,7 +26,8 @@ class ModelFiles:
     """One model in one folder.
 
     `sha256` maps file names to the hash each must have; a file that is not named there is taken as it is.
-    `query_prefix` and `passage_prefix` are put before every text, as some models were trained with.
+    `pooling` ("mean" or "cls") is for graphs that give hidden states. `query_prefix` and `passage_prefix` are put
+    before every text, as some models were trained with.
     """
 
     folder: Path
@@ -35,6 +36,7 @@ class ModelFiles:
     dimensions: int | None = None
     max_tokens: int = 256
     passage_tokens: int | None = None
+    pooling: str = "mean"
     query_prefix: str = ""
     passage_prefix: str = ""
 
@@ -109,11 +111,12 @@ def bundled_files() -> ModelFiles:
 def folder_files(folder: Path) -> ModelFiles:
     """The model in a user's folder: `model.onnx`, `tokenizer.json` and, if there, `manifest.json`.
 
-    The manifest may say `name`, `dimensions`, `max_tokens`, `query_prefix`, `passage_prefix` and `files`
-    (name to SHA-256). Without it, length limits come from the model's own configuration, else 256 tokens.
+    The manifest may say `name`, `dimensions`, `max_tokens`, `pooling` ("mean" or "cls"), `query_prefix`,
+    `passage_prefix` and `files` (name to SHA-256). What it leaves open comes from the configuration files that
+    sentence-transformers and transformers keep beside a model, else 256 tokens, mean pooling and no prefix.
 
     Raises:
-        EmbeddingError: a file is missing or the manifest is not understood.
+        EmbeddingError: a file is missing or not understood, or the model needs a step that Retain lacks.
     """
     missing = [name for name in (WEIGHTS, TOKENIZER) if not (folder / name).is_file()]
     if missing:
@@ -122,21 +125,44 @@ def folder_files(folder: Path) -> ModelFiles:
             f"a model folder holds {WEIGHTS} and {TOKENIZER}"
         )
     manifest = _read_json(folder / MANIFEST)
-    sizes = {key: manifest[key] for key in ("dimensions", "max_tokens", "passage_tokens") if key in manifest}
-    texts = {key: manifest[key] for key in ("name", "query_prefix", "passage_prefix") if key in manifest}
+    prompts = cast(dict[str, Any], _read_json(folder / "config_sentence_transformers.json").get("prompts") or {})
+    texts = {
+        "name": folder.resolve().name,
+        "pooling": manifest.get("pooling") or _pooling(folder),
+        "query_prefix": prompts.get("query", ""),
+        "passage_prefix": prompts.get("passage", prompts.get("document", "")),
+        **{key: manifest[key] for key in ("name", "query_prefix", "passage_prefix") if key in manifest},
+    }
+    sizes = {key: manifest[key] for key in ("dimensions", "max_tokens") if key in manifest}
     hashes = cast(dict[str, Any], manifest.get("files", {}))
     if not (
         all(type(value) is int and value > 0 for value in sizes.values())
         and all(isinstance(value, str) for value in texts.values())
+        and texts["pooling"] in ("mean", "cls")
         and type(hashes) is dict
         and all(isinstance(value, str) for value in hashes.values())
     ):
         raise EmbeddingError(
-            f"{folder / MANIFEST} is not understood: dimensions, max_tokens and passage_tokens are positive "
-            "integers, name, query_prefix and passage_prefix are strings, files maps names to SHA-256"
+            f"{folder / MANIFEST} is not understood: dimensions and max_tokens are positive integers, name and the "
+            'prefixes are strings, pooling is "mean" or "cls", files maps names to SHA-256'
         )
     sizes.setdefault("max_tokens", _max_tokens(folder))
-    return ModelFiles(folder=folder, sha256=hashes, **{"name": folder.resolve().name, **texts}, **sizes)
+    return ModelFiles(folder=folder, sha256=hashes, **texts, **sizes)
+
+
+def _pooling(folder: Path) -> str:
+    """ "mean" or "cls", as sentence-transformers' own files say; another way of pooling gives wrong vectors."""
+    modules = cast(list[dict[str, Any]], _read_json(folder / "modules.json", list) or [])
+    steps = {str(module.get("type", "")).rpartition(".")[2] for module in modules}
+    modes = _read_json(folder / "1_Pooling" / "config.json")
+    chosen = {key for key, value in modes.items() if key.startswith("pooling_mode_") and value is True}
+    if steps - {"Transformer", "Pooling", "Normalize"} or len(chosen) > 1:
+        raise EmbeddingError(f"the model in {folder} needs {sorted(steps)} with {sorted(chosen)}, which Retain lacks")
+    modes_known = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
+    mode = next(iter(chosen), "pooling_mode_mean_tokens")
+    if mode not in modes_known:
+        raise EmbeddingError(f"the model in {folder} pools by {mode}; Retain knows {sorted(modes_known)}")
+    return modes_known[mode]
 
 
 def _max_tokens(folder: Path) -> int:
@@ -154,11 +180,14 @@ def _max_tokens(folder: Path) -> int:
     return min([*limits, MOST_TOKENS]) if limits else 256
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def _read_json(path: Path, kind: type = dict) -> Any:
+    """The content of a JSON file, an empty `kind` when there is none."""
     try:
         content = json.loads(path.read_bytes())
     except FileNotFoundError:
-        return {}
+        return kind()
     except (OSError, ValueError) as error:
         raise EmbeddingError(f"{path} can't be read as JSON: {error}") from error
-    return cast(dict[str, Any], content) if isinstance(content, dict) else {}
+    if not isinstance(content, kind):
+        raise EmbeddingError(f"{path} holds no JSON {kind.__name__}")
+    return content

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from threading import Lock
@@ -10,10 +10,11 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from retain.domain.errors import EmbeddingError, TooLargeError
+from retain.domain.errors import EmbeddingError
 from retain.embeddings.batching import Batcher, Request, slices
 from retain.embeddings.model_files import TOKENIZER, WEIGHTS, ModelFiles
 from retain.embeddings.runtime import Session, Tokens, load_session, return_free_memory
+from retain.embeddings.text import RecentQueries, concatenated, refuse_long
 
 Vectors = NDArray[np.float32]
 
@@ -21,7 +22,6 @@ SENTENCE, HIDDEN = "sentence_embedding", "last_hidden_state"
 KNOWN_INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
 # Batches side by side on one thread each beat one batch on all threads (docs/embeddings.md), but cost memory.
 MOST_LANES = 4
-CACHED_QUERIES = 512
 # Texts of one call that are tokenised and sorted together, and how many such parts are under way at once.
 SLICE, SLICES_UNDER_WAY = 128, 2
 
@@ -33,6 +33,7 @@ class SentenceModel:
         """Raises EmbeddingError when the files are damaged or the graph is not a sentence encoder."""
         self._session = _open_session(files)
         self._tokens = tokens
+        self._pooling = files.pooling
         self._inputs = {
             port.name: np.int32 if "int32" in port.type else np.int64 for port in self._session.get_inputs()
         }
@@ -61,12 +62,12 @@ class SentenceModel:
             [self._output],
             {name: feeds[name].astype(kind, copy=False) for name, kind in self._inputs.items()},
         )[0]
-        if found.ndim == 3:
+        if found.ndim == 3 and self._pooling == "cls":
+            found = found[:, 0]
+        elif found.ndim == 3:
             # The mean's divisor cancels in the norm.
             found = np.matmul(mask[:, None, :].astype(np.float32), found)[:, 0]
-        with np.errstate(
-            invalid="ignore", divide="ignore"
-        ):  # a zero row becomes NaN, which the batcher refuses
+        with np.errstate(invalid="ignore", divide="ignore"):  # a zero row becomes NaN, which the batcher refuses
             return (found / np.linalg.norm(found, axis=1, keepdims=True)).astype(np.float32, copy=False)
 
 
@@ -88,7 +89,7 @@ class OnnxEmbedder:
         self._loaded_tokens: Tokens | None = None
         self._loaded_model: SentenceModel | None = None
         self._batcher = Batcher(lambda rows: self._model().run(rows), lanes or min(_cores(), MOST_LANES))
-        self._queries: OrderedDict[str, Vectors] = OrderedDict()
+        self._queries = RecentQueries()
 
     def __repr__(self) -> str:
         return f"OnnxEmbedder({self._files.name!r}, {str(self._files.folder)!r})"
@@ -139,7 +140,7 @@ class OnnxEmbedder:
         finally:
             for future in under_way:
                 future.cancel()
-        return np.concatenate(parts) if parts else np.empty((0, self.dimensions), np.float32)
+        return concatenated(parts, 0) if parts else np.empty((0, self.dimensions), np.float32)
 
     async def embed_query(self, text: str, /) -> Vectors:
         """Return the (d,) float32 unit row of a question; the last 512 questions are remembered.
@@ -150,14 +151,11 @@ class OnnxEmbedder:
             EmbeddingError: the model can't be loaded or failed.
         """
         if (known := self._queries.get(text)) is not None:
-            self._queries.move_to_end(text)
-            return known.copy()
+            return known
         future = self._batcher.submit(Request([text], self._query_windows), urgent=True)
         vector = (await asyncio.wrap_future(future))[0]
-        self._queries[text] = vector
-        if len(self._queries) > CACHED_QUERIES:
-            self._queries.popitem(last=False)
-        return vector.copy()
+        self._queries.put(text, vector)
+        return vector
 
     async def aclose(self) -> None:
         """Fail what still waits, let running batches end and free the model."""
@@ -185,13 +183,7 @@ class OnnxEmbedder:
 
     def _passage_windows(self, text: str) -> list[list[int]]:
         ids = self._tokens().ids(self._files.passage_prefix + text)
-        most = self._files.max_tokens - self._tokens().specials
-        if len(ids) > most:
-            raise TooLargeError(
-                f"a passage of {len(ids)} tokens is longer than the {most} that {self._files.name} reads; "
-                "split it first",
-                field="content",
-            )
+        refuse_long(len(ids), self._files.max_tokens - self._tokens().specials, self._files.name)
         return [ids]
 
     def _query_windows(self, text: str) -> list[list[int]]:

@@ -5,7 +5,6 @@ Neither ships types, and onnxruntime takes 0.1 s to import; both are loaded on f
 
 import ctypes
 import importlib
-import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -14,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retain.domain.errors import EmbeddingError
-
-_SURROGATES = re.compile("[\ud800-\udfff]")
+from retain.embeddings.text import sound_text
 
 
 class Port(Protocol):
@@ -126,5 +124,4 @@ class Tokens:
         return np.array(self._encode(text).offsets, np.int32).reshape(-1, 2)
 
     def _encode(self, text: str) -> _Encoding:
-        # A lone surrogate is no Unicode text; one replacement character keeps the offsets right.
-        return self._tokenizer.encode(_SURROGATES.sub("\ufffd", text), add_special_tokens=False)
+        return self._tokenizer.encode(sound_text(text), add_special_tokens=False)

@@ -4,7 +4,7 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -16,11 +16,128 @@ SMALLEST_CORPUS = 100
 """A store with fewer passages weighs words as if it had this many, so that scores mean the same from the start."""
 
 STOP_WORDS = frozenset(
-    """a about after all also am an and any are as at be because been before being but by can could d did do does
-    doing down for from further had has have having he her here hers him his how i if in into is it its itself just
-    let ll m me more most my no nor not now of off on once only or other our ours out over own re s same she should
-    so some such t than that the their theirs them then there these they this those through to too under until up
-    us ve very was we were what when where which while who whom why will with would you your yours""".split()
+    [
+        "a",
+        "about",
+        "after",
+        "all",
+        "also",
+        "am",
+        "an",
+        "and",
+        "any",
+        "are",
+        "as",
+        "at",
+        "be",
+        "because",
+        "been",
+        "before",
+        "being",
+        "but",
+        "by",
+        "can",
+        "could",
+        "d",
+        "did",
+        "do",
+        "does",
+        "doing",
+        "down",
+        "for",
+        "from",
+        "further",
+        "had",
+        "has",
+        "have",
+        "having",
+        "he",
+        "her",
+        "here",
+        "hers",
+        "him",
+        "his",
+        "how",
+        "i",
+        "if",
+        "in",
+        "into",
+        "is",
+        "it",
+        "its",
+        "itself",
+        "just",
+        "let",
+        "ll",
+        "m",
+        "me",
+        "more",
+        "most",
+        "my",
+        "no",
+        "nor",
+        "not",
+        "now",
+        "of",
+        "off",
+        "on",
+        "once",
+        "only",
+        "or",
+        "other",
+        "our",
+        "ours",
+        "out",
+        "over",
+        "own",
+        "re",
+        "s",
+        "same",
+        "she",
+        "should",
+        "so",
+        "some",
+        "such",
+        "t",
+        "than",
+        "that",
+        "the",
+        "their",
+        "theirs",
+        "them",
+        "then",
+        "there",
+        "these",
+        "they",
+        "this",
+        "those",
+        "through",
+        "to",
+        "too",
+        "under",
+        "until",
+        "up",
+        "us",
+        "ve",
+        "very",
+        "was",
+        "we",
+        "were",
+        "what",
+        "when",
+        "where",
+        "which",
+        "while",
+        "who",
+        "whom",
+        "why",
+        "will",
+        "with",
+        "would",
+        "you",
+        "your",
+        "yours",
+    ]
 )
 """English words that carry no meaning of their own. A question made of nothing else is searched all the same."""
 
@@ -98,10 +215,6 @@ def _equal(one: object, other: object) -> bool:
         left, right = cast("Mapping[str, object]", one), cast("Mapping[str, object]", other)
         return left.keys() == right.keys() and all(_equal(left[key], right[key]) for key in left)
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        here, there = cast("list[object]", one), cast("list[object]", other)
+        here, there = cast("Sequence[object]", one), cast("Sequence[object]", other)
         return len(here) == len(there) and all(map(_equal, here, there))
-    return type(one) is type(other) and one == other or _is_number(one) and _is_number(other) and one == other
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float)
+    return one == other

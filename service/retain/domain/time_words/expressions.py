@@ -118,8 +118,8 @@ class ExpressionReader:
         beside = self._mention(join.end(), nested - 1) if join else None
         if join is None or beside is None:
             return None
-        part, whole = (mention, beside[0]) if mention.cycle == beside[0].unit else (beside[0], mention)
-        if not part.cycle or part.cycle != whole.unit:
+        part, whole = (mention, beside[0]) if mention.belongs_to(beside[0]) else (beside[0], mention)
+        if not part.belongs_to(whole):
             return None
         joined = part.inside(whole)
         if whole.cycle and whole.standing is Standing.DOUBTFUL and "of" not in join[0]:  # "early may fail"
@@ -166,7 +166,9 @@ class ExpressionReader:
         if lead == "from" and (onwards := _ONWARDS.match(self._text, end)):
             bound, end = "since", onwards.end()
         after = self._end_of_expression(end)
-        if after is None or lead == "between" or (self._in_sentence and not _stands(mention, lead)):
+        if after is None or (self._in_sentence and not _stands(mention, lead)):
+            return None
+        if lead == "between" and " and " not in mention.text:
             return None
         return self._bounded(bound, mention), after
 

@@ -60,10 +60,8 @@ def _rolling(calendar: Calendar, m: _Match) -> Mention:
     """ "last 3 days": whole days back to midnight, hours and less to the second; up to now."""
     count = _count(m["n"])[1] if m.groupdict().get("n") else 1
     unit = UNITS[m["unit"]]
-    if unit in CLOCK:
-        start = calendar.now - count * CLOCK[unit]
-    else:
-        start = calendar.at(shift(unit, calendar.today, -count))
+    clock = CLOCK.get(unit)
+    start = calendar.now - count * clock if clock else calendar.at(shift(unit, calendar.today, -count))
     idiom = m["which"] == "last" and m["unit"] in {"minute", "day"}  # "a last minute fix", "on the last day"
     return _definite(m, "", Span(start, calendar.end_of_now), Standing.IN if idiom else Standing.FREE)
 
@@ -125,7 +123,7 @@ def _which_name(calendar: Calendar, m: _Match) -> Mention:
 
 
 def _month_day(calendar: Calendar, m: _Match) -> Mention:
-    """ "March 5", "5 March" and "March 5-7", each in some year."""
+    """ "March 5", "5 March", "March 5-7" and "the 5th to the 7th of March", each in some year."""
     month, first = NAMES[m["month"]].offset + 1, int(m["day"])
     last = int(m.groupdict().get("day2") or first)
 
@@ -242,6 +240,7 @@ def _form(pattern: str) -> re.Pattern[str]:
         return f"(?P<{m[2] or m[1]}>{_FRAGMENTS[m[1]]})"
 
     pattern = pattern.replace("{roughly}", "(?:(?:about|around|roughly) )?")
+    pattern = pattern.replace("{to_day}", "(?: ?(?:-|to|and|until|through) ?(?:the )?{day:day2}(?:st|nd|rd|th)?)")
     pattern = re.sub(r"\{([a-z]+(?:12)?)(?::(\w+))?\}", fragment, pattern)
     pattern = pattern.replace(" ?", r"\s*").replace(" ", r"\s+")
     return re.compile(rf"(?P<the>the\s+)?(?:{pattern})(?!\w)")
@@ -262,8 +261,8 @@ PHRASES: tuple[tuple[re.Pattern[str], Callable[[Calendar, _Match], Mention]], ..
     (_form("{name}"), _name),
     (_form("(?P<name>{daypart})"), _name),
     (_form("(?P<which>this|last|(?:this )?past|previous|next) {name}"), _which_name),
-    (_form(r"{month}\.? (?:the )?{day}{ordinal}?(?: ?(?:-|to) ?{day:day2}(?:st|nd|rd|th)?)?"), _month_day),
-    (_form("{day}{ordinal}?(?: ?(?:-|to) ?{day:day2}(?:st|nd|rd|th)?)? {month}"), _month_day),
+    (_form(r"{month}\.? (?:the )?{day}{ordinal}?{to_day}?"), _month_day),
+    (_form("{day}{ordinal}?(?:{to_day}(?: of)?)? {month}"), _month_day),
     (_form("(?P<part>early|mid|late)"), _month_part),
     (_form("(?P<part>start|beginning|middle|end)(?= of )"), _month_part),
     (_form("(?P<part>(?:first|second|third|fourth|last) week)(?= of )"), _month_part),

@@ -67,6 +67,10 @@ class Mention:
         spans = self._occurrences(since)
         return next((span for span in spans if span.start >= since), spans[-1])
 
+    def belongs_to(self, whole: "Mention") -> bool:
+        """Whether `whole` is what would make this definite."""
+        return bool(self.cycle) and self.cycle == whole.unit
+
     def inside(self, whole: "Mention") -> "Mention":
         """The occurrence within each of `whole`: "March" inside "last year"."""
 

@@ -12,19 +12,19 @@ KEPT_CHANGES = 100_000
 
 def record(connection: Connection, kind: EventKind, memory: int, at_ms: int, /) -> None:
     """Note that the memory with that row key, which still exists, changed."""
-    connection.execute(
+    connection.run(
         """INSERT INTO change(kind, memory, memory_id, namespace, at)
            SELECT ?, key, id, namespace, ? FROM memory WHERE key = ?""",
         (kind, at_ms, memory),
     )
-    seq = connection.last_insert_rowid()
+    seq = connection.last_key
     if seq % 1_000 == 0:
         prune(connection, seq)
 
 
 def prune(connection: Connection, last: int, /) -> None:
     """Drop changes that are far behind `last`."""
-    connection.execute("DELETE FROM change WHERE seq <= ?", (last - KEPT_CHANGES,))
+    connection.run("DELETE FROM change WHERE seq <= ?", (last - KEPT_CHANGES,))
 
 
 def last_change(connection: Connection, /) -> int:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
@@ -16,7 +16,7 @@ from retain.storage.sqlite.failures import BUSY_TIMEOUT_MS, closed, failures_exp
 from retain.storage.words import STOP_WORDS, metadata_matches, pairs, spaced
 
 T = TypeVar("T")
-Value: TypeAlias = None | int | float | bytes | str
+Value: TypeAlias = int | float | bytes | str | None
 """What a column holds."""
 Row: TypeAlias = tuple[Any, ...]
 Bindings: TypeAlias = Sequence[Any]
@@ -35,43 +35,51 @@ _PRAGMAS: tuple[tuple[str, str, object], ...] = (
 _CACHE_KIB = {True: 16_384, False: 8_192}
 
 
-class Connection(apsw.Connection):
+class Connection:
     """A connection with Retain's pragmas, SQL functions and tokenizer."""
 
     def __init__(self, path: Path, /, *, writer: bool, create: bool = False) -> None:
         flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
-        super().__init__(str(path), flags=flags, statementcachesize=200)
-        self.set_busy_timeout(BUSY_TIMEOUT_MS)
+        self._raw = apsw.Connection(str(path), flags=flags, statementcachesize=200)
         self._writer = writer
+        self.set_timeout(BUSY_TIMEOUT_MS)
 
     def prepare(self) -> None:
         """Set pragmas and load what the queries use; only after the file is known to be ours."""
         for name, value, expected in _PRAGMAS:
-            self.execute(f"PRAGMA {name} = {value}").fetchall()
+            self.run(f"PRAGMA {name} = {value}")
             actual = self.value(f"PRAGMA {name}")
             if actual != expected and name != "mmap_size":  # a platform may cap or lack mmap
                 raise StoreError(f"SQLite refused PRAGMA {name} = {value} and kept {actual}")
-        self.execute(f"PRAGMA cache_size = -{_CACHE_KIB[self._writer]}").fetchall()
-        self.enable_load_extension(True)
-        self.load_extension(sqlite_vec.loadable_path())
-        self.enable_load_extension(False)
-        self.create_scalar_function("retain_spaced", _spaced, 1, deterministic=True)
-        self.create_scalar_function("retain_pairs", _joined_pairs, 1, deterministic=True)
-        self.create_scalar_function("retain_matches", _matches, 2, deterministic=True)
-        self._tokenizer = self.fts5_tokenizer("porter", ["unicode61", "remove_diacritics", "2"])
+        self.run(f"PRAGMA cache_size = -{_CACHE_KIB[self._writer]}")
+        self._raw.enable_load_extension(True)
+        self._raw.load_extension(sqlite_vec.loadable_path())
+        self._raw.enable_load_extension(False)
+        self._raw.create_scalar_function("retain_spaced", _spaced, 1, deterministic=True)
+        self._raw.create_scalar_function("retain_pairs", _joined_pairs, 1, deterministic=True)
+        self._raw.create_scalar_function("retain_matches", _matches, 2, deterministic=True)
+        self._tokenizer = self._raw.fts5_tokenizer("porter", ["unicode61", "remove_diacritics", "2"])
         self.stop_stems = frozenset(self.stems(" ".join(STOP_WORDS)))
         if not self._writer:
-            self.execute("PRAGMA query_only = ON").fetchall()
+            self.run("PRAGMA query_only = ON")
 
-    def value(self, sql: str, bindings: Bindings = (), /) -> Any:
-        """Return the first column of the first row; None when there is no row."""
-        for row in self.execute(sql, bindings):
-            return row[0]
-        return None
+    def set_timeout(self, milliseconds: int, /) -> None:
+        """Set how long to wait for other connections."""
+        self._raw.set_busy_timeout(milliseconds)
 
     def rows(self, sql: str, bindings: Bindings = (), /) -> list[Row]:
         """Return all rows."""
-        return cast("list[Row]", self.execute(sql, bindings).fetchall())
+        execute = cast("Callable[[str, Bindings], apsw.Cursor]", self._raw.execute)  # its stub is half typed
+        return cast("list[Row]", execute(sql, bindings).fetchall())
+
+    def run(self, sql: str, bindings: Bindings = (), /) -> None:
+        """Execute a statement whose rows, if it has any, don't matter."""
+        self.rows(sql, bindings)
+
+    def value(self, sql: str, bindings: Bindings = (), /) -> Any:
+        """Return the first column of the first row; None when there is no row."""
+        rows = self.rows(sql, bindings)
+        return rows[0][0] if rows else None
 
     def count(self, sql: str, bindings: Bindings = (), /) -> int:
         """Return the one whole number that `sql` yields; 0 for NULL or no row."""
@@ -83,7 +91,33 @@ class Connection(apsw.Connection):
         tokens = self._tokenizer(
             text.encode(), apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False, include_colocated=False
         )
-        return [token if isinstance(token, str) else token[0] for token in tokens]
+        return cast("list[str]", tokens)
+
+    @property
+    def changed(self) -> int:
+        """How many rows the last statement wrote."""
+        return self._raw.changes()
+
+    @property
+    def last_key(self) -> int:
+        """The key of the row inserted last."""
+        return self._raw.last_insert_rowid()
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open; SQLite itself rolls back after some failures."""
+        return self._raw.in_transaction
+
+    def copy_to(self, target: "Connection", pages: int, /) -> Generator[None]:
+        """Copy the whole database in steps of so many pages, yielding between them."""
+        with target._raw.backup("main", self._raw, "main") as backup:
+            while not backup.done:
+                backup.step(pages)
+                yield
+
+    def close(self) -> None:
+        """Close. Idempotent."""
+        self._raw.close()
 
 
 def _spaced(text: Value) -> str:
@@ -139,12 +173,12 @@ class Database:
     def _read(self, work: Callable[[Connection], T]) -> T:
         with failures_explained(self.path):
             connection = self._reader()
-            connection.execute("BEGIN")
+            connection.run("BEGIN")
             try:
                 return work(connection)
             finally:
                 if connection.in_transaction:
-                    connection.execute("ROLLBACK")
+                    connection.run("ROLLBACK")
 
     def _reader(self) -> Connection:
         connection: Connection | None = getattr(self._local, "connection", None)
@@ -187,23 +221,23 @@ class Database:
 
 def in_transaction(connection: Connection, work: Callable[[Connection], T], /) -> T:
     """Run `work` between BEGIN IMMEDIATE and COMMIT; any failure rolls everything back."""
-    connection.execute("BEGIN IMMEDIATE")
+    connection.run("BEGIN IMMEDIATE")
     try:
         result = work(connection)
-        connection.execute("COMMIT")
+        connection.run("COMMIT")
     except BaseException:
         if connection.in_transaction:
-            connection.execute("ROLLBACK")
+            connection.run("ROLLBACK")
         raise
     return result
 
 
 def emptied_log(connection: Connection, /) -> bool:
     """Move the log into the database file and cut it to nothing; False when readers kept it busy."""
-    connection.set_busy_timeout(_SCRUB_TIMEOUT_MS)
+    connection.set_timeout(_SCRUB_TIMEOUT_MS)
     try:
-        return connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0] == 0
+        return connection.value("PRAGMA wal_checkpoint(TRUNCATE)") == 0
     except apsw.BusyError:
         return False
     finally:
-        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+        connection.set_timeout(BUSY_TIMEOUT_MS)

@@ -51,9 +51,7 @@ def explained(error: apsw.Error, path: Path, /) -> StoreError:
                 "write there, or choose another place with RETAIN_DATABASE_URL"
             )
         case apsw.IOError():
-            return StoreUnavailableError(
-                f"reading or writing {path} failed ({error}). Check the disk, then try again"
-            )
+            return StoreUnavailableError(f"reading or writing {path} failed ({error}). Check the disk, then try again")
         case apsw.NoMemError():
             return StoreUnavailableError(f"not enough memory to work on {path}; free some and try again")
         case apsw.ConnectionClosedError():

@@ -116,7 +116,7 @@ def _add_tags(connection: Connection, made: Condition, where: Filter) -> None:
     wanted, excluded = _names(where.tags), _names(where.exclude_tags)
     if wanted:
         found = [key for key, _ in tag_keys(connection, wanted)]
-        made.never |= not found or where.tag_match == "all" and len(found) < len(wanted)
+        made.never |= not found or (where.tag_match == "all" and len(found) < len(wanted))
         if where.tag_match == "all":
             for place, key in enumerate(found):
                 # The rarest tag drives; the others are probed for what it yields.
@@ -133,8 +133,7 @@ _HAS_TAG = "memory.key IN (SELECT memory FROM memory_tag WHERE tag = ?)"
 _HAS_ANY_TAG = "memory.key IN (SELECT memory FROM memory_tag WHERE tag IN (SELECT value FROM json_each(?)))"
 _CARRIES_TAG = "EXISTS (SELECT 1 FROM memory_tag WHERE memory_tag.memory = memory.key AND tag = ?)"
 _CARRIES_ANY_TAG = (
-    "EXISTS (SELECT 1 FROM memory_tag WHERE memory_tag.memory = memory.key"
-    " AND tag IN (SELECT value FROM json_each(?)))"
+    "EXISTS (SELECT 1 FROM memory_tag WHERE memory_tag.memory = memory.key AND tag IN (SELECT value FROM json_each(?)))"
 )
 
 

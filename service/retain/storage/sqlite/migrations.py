@@ -69,7 +69,9 @@ def _require_ours(connection: Connection, path: Path) -> None:
     application = connection.count("PRAGMA application_id")
     if application == APPLICATION_ID:
         _require_known_version(connection, path)
-    elif application or connection.count("PRAGMA user_version") or connection.count("SELECT count(*) FROM sqlite_schema"):
+    elif (
+        application or connection.count("PRAGMA user_version") or connection.rows("SELECT 1 FROM sqlite_schema LIMIT 1")
+    ):
         raise StoreCorruptError(
             f"{path} is a SQLite database of another application, not of Retain; it was left unchanged. "
             "Choose another path with RETAIN_DATABASE_URL"
@@ -110,24 +112,25 @@ def _is_pending(connection: Connection) -> bool:
 
 def _migrate(connection: Connection, path: Path, now_ms: int) -> None:
     _require_known_version(connection, path)  # another process may have been faster
-    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}").fetchall()
-    connection.execute(
-        "CREATE TABLE IF NOT EXISTS migration(version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at INTEGER NOT NULL)"
+    connection.run(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.run(
+        """CREATE TABLE IF NOT EXISTS migration(
+               version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at INTEGER NOT NULL) STRICT"""
     )
     for migration in MIGRATIONS:
         if migration.version > connection.count("PRAGMA user_version"):
             if isinstance(migration.apply, str):
-                connection.execute(migration.apply)
+                connection.run(migration.apply)
             else:
                 migration.apply(connection)
-            connection.execute("INSERT INTO migration VALUES (?, ?, ?)", (migration.version, migration.name, now_ms))
-            connection.execute(f"PRAGMA user_version = {migration.version}").fetchall()
+            connection.run("INSERT INTO migration VALUES (?, ?, ?)", (migration.version, migration.name, now_ms))
+            connection.run(f"PRAGMA user_version = {migration.version}")
     restore_missing(connection)
 
 
 def missing(connection: Connection, /) -> list[str]:
     """Return the names of derived tables and views that the file lacks."""
-    present = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')")}
+    present = {row[0] for row in connection.rows("SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')")}
     return [name for name in DERIVED if name not in present]
 
 
@@ -135,8 +138,8 @@ def restore_missing(connection: Connection, /) -> None:
     """Make derived tables that the file lacks, and fill them from the others."""
     absent = missing(connection)
     for name in absent:
-        connection.execute(DERIVED[name])
+        connection.run(DERIVED[name])
     for name in FULL_TEXT:
         if name in absent:
-            connection.execute(f"INSERT INTO {name}({name}, rank) VALUES ('secure-delete', 1)")
-            connection.execute(f"INSERT INTO {name}({name}) VALUES ('rebuild')")
+            connection.run(f"INSERT INTO {name}({name}, rank) VALUES ('secure-delete', 1)")
+            connection.run(f"INSERT INTO {name}({name}) VALUES ('rebuild')")

@@ -66,7 +66,7 @@ def memories_by_key(connection: Connection, keys: Sequence[int], /) -> list[Memo
 def tags_of(connection: Connection, keys: Iterable[int], /) -> dict[int, tuple[str, ...]]:
     """Return the tags of each memory key that has some, in the order in which they were given."""
     found: dict[int, tuple[str, ...]] = {}
-    rows = connection.execute(
+    rows = connection.rows(
         """SELECT memory, name FROM memory_tag JOIN tag ON tag.key = memory_tag.tag
            WHERE memory IN (SELECT value FROM json_each(?)) ORDER BY memory, position""",
         (canonical_json(list(keys)),),

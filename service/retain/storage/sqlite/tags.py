@@ -11,7 +11,7 @@ from retain.storage.words import canonical_json
 
 def set_tags(connection: Connection, memory: int, names: Sequence[str], /) -> None:
     """Make `names` the tags of a memory, in that order."""
-    connection.execute("DELETE FROM memory_tag WHERE memory = ?", (memory,))
+    connection.run("DELETE FROM memory_tag WHERE memory = ?", (memory,))
     _insert(connection, memory, names, 0)
 
 
@@ -28,8 +28,8 @@ def add_tags(connection: Connection, memory: int, names: Iterable[str], /) -> bo
 
 def _insert(connection: Connection, memory: int, names: Sequence[str], first: int) -> None:
     for position, name in enumerate(dict.fromkeys(names), first):
-        connection.execute("INSERT INTO tag(name) VALUES (?) ON CONFLICT DO NOTHING", (name,))
-        connection.execute(
+        connection.run("INSERT INTO tag(name) VALUES (?) ON CONFLICT DO NOTHING", (name,))
+        connection.run(
             "INSERT INTO memory_tag(memory, tag, position) SELECT ?, key, ? FROM tag WHERE name = ?",
             (memory, position, name),
         )
@@ -47,9 +47,7 @@ def tag_counts(connection: Connection, where: Filter, minimum_use: int, /) -> li
     return [TagCount(name, count) for name, count in rows]
 
 
-def retag(
-    connection: Connection, sources: Sequence[str], target: str, where: Filter, at_ms: int, /
-) -> int:
+def retag(connection: Connection, sources: Sequence[str], target: str, where: Filter, at_ms: int, /) -> int:
     """Put `target` in the place of the first of `sources` each memory carries; return how many changed."""
     wanted = condition(connection, where)
     old = set(sources) - {target}
@@ -64,6 +62,6 @@ def retag(
             (memory,),
         )
         set_tags(connection, memory, [target if name in old else name for (name,) in names])
-        connection.execute("UPDATE memory SET updated_at = ? WHERE key = ?", (at_ms, memory))
+        connection.run("UPDATE memory SET updated_at = ? WHERE key = ?", (at_ms, memory))
         changes.record(connection, "updated", memory, at_ms)
     return len(rows)

@@ -1,0 +1,1 @@
+"""MCP: the same tools, prompts and resources over stdio and Streamable HTTP."""

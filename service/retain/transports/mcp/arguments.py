@@ -1,99 +1,163 @@
-"""What each tool takes: flat, with one short description a field, since every agent pays for reading them.
+"""What each tool takes: the wire models shared with REST, and what only a model needs (budgets and offsets)."""
 
-Ranges that the core checks stand in the schema for the model's benefit and are left to the core to enforce, so
-that an error has the same code and words in every way in.
-"""
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar, cast
 
-from typing import Annotated, Any, Literal, cast
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError
 
 from retain.domain.errors import InvalidInputError
-from retain.domain.ids import shortened
-from retain.domain.memory import (
-    MAX_K,
-    MAX_PAGE,
-    UNSET,
-    Filter,
-    MemoryFields,
-    MemoryPatch,
-    NewMemory,
-    RecallMode,
-    SessionMode,
-    State,
-    TagMatch,
-    Turn,
-)
-from retain.domain.time_range import parse_instant
 from retain.transports.mcp.rendering import DEFAULT_MAX_CHARS, MAX_MAX_CHARS, MIN_MAX_CHARS
+from retain.transports.schemas import (
+    DeleteFields,
+    FilterFields,
+    ListFields,
+    NewMemoryFields,
+    PatchFields,
+    SearchFields,
+    SessionFields,
+)
+from retain.transports.wire import Whole, Wire, refusal
+
+A = TypeVar("A", bound=BaseModel)
 
 
-def _range(low: int, high: int | None = None) -> dict[str, Any]:
-    return {"minimum": low} if high is None else {"minimum": low, "maximum": high}
+def _budget() -> Any:
+    return Field(
+        DEFAULT_MAX_CHARS, ge=MIN_MAX_CHARS, le=MAX_MAX_CHARS, description="Budget of the answer in characters"
+    )
 
 
-Id = Annotated[str, Field(description="Id of the memory.")]
-Metadata = Annotated[dict[str, Any] | None, Field(description="JSON object of your own.")]
-MaxChars = Annotated[
-    int,
-    Field(
-        ge=MIN_MAX_CHARS,
-        le=MAX_MAX_CHARS,
-        description="Longest answer in characters; what is left out is announced.",
-    ),
-]
+class StoreArguments(NewMemoryFields):
+    """A memory to store."""
+
+    idempotency_key: str = Field("", description="Same key and request within 24 h: stored once")
 
 
-class Arguments(BaseModel):
-    """Arguments of a tool. "" and null mean "not given", since models fill in every field; unknown ones are errors."""
+class StoreSessionArguments(SessionFields):
+    """A conversation to store."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _drop_what_is_not_given(cls, value: object) -> object:
-        if not isinstance(value, dict):
-            return value
-        given = cast("dict[str, object]", value)
-        return {
-            name: item
-            for name, item in given.items()
-            if not (item in ("", None) and name in cls.model_fields and not cls.model_fields[name].is_required())
-        }
+    idempotency_key: str = ""
 
 
-class Condition(Arguments):
-    """Which memories are meant. Conditions add up."""
+class SearchArguments(SearchFields):
+    """A question, the filter for its answers, and which part of them."""
 
-    tags: Annotated[list[str] | str | None, Field(description="Exact tags.")] = None
-    tag_match: Annotated[TagMatch, Field(description="Any or all of tags.")] = "any"
-    exclude_tags: Annotated[list[str] | str | None, Field(description="None of these tags.")] = None
-    types: Annotated[list[str] | None, Field(description="These types and their subtypes.")] = None
-    time: Annotated[str | None, Field(description='When it happened, in words: "last week", "since March".')] = None
-    since: Annotated[str | None, Field(description="Happened at or after, RFC 3339.")] = None
-    until: Annotated[str | None, Field(description="Happened before, RFC 3339.")] = None
-    timezone: Annotated[str | None, Field(description='Zone of time: IANA name or "+02:00".')] = None
-    conversation_id: str | None = None
-    agent_id: str | None = None
-    namespace: Annotated[str | None, Field(description="This namespace and below.")] = None
-    metadata: Annotated[dict[str, Any] | None, Field(description="Top-level keys that equal these values.")] = None
-    states: Annotated[list[State] | None, Field(description="Default: active only.")] = None
+    offset: Whole = Field(0, ge=0, description="Hits to skip, to go on where an answer stopped")
+    max_chars: Whole = _budget()
 
-    def where(self) -> Filter:
-        """Return the filter that the arguments say."""
-        states = Filter.states if not self.states else frozenset(self.states)
-        return Filter(
-            tags=self.tags or (),
-            tag_match=self.tag_match,
-            exclude_tags=self.exclude_tags or (),
-            types=tuple(self.types or ()),
-            time=self.time,
-            since=None if self.since is None else parse_instant(self.since, field="since"),
-            until=None if self.until is None else parse_instant(self.until, field="until"),
-            timezone=self.timezone,
-            conversation_id=self.conversation_id,
-            agent_id=self.agent_id,
-            namespace=self.namespace,
-            metadata=self.metadata or {},
-            states=states,
-        )
+
+class GetArguments(Wire):
+    """One memory, or a part of it."""
+
+    id: str
+    offset: Whole = Field(0, ge=0, description="First character, to go on where an answer stopped")
+    max_chars: Whole = _budget()
+
+
+class ListArguments(ListFields):
+    """One page of a listing."""
+
+    limit: Whole = Field(20, description="Page size, 1 to 1000")
+    max_chars: Whole = _budget()
+
+
+class UpdateArguments(PatchFields):
+    """A memory and its new values."""
+
+    kept_null = frozenset()
+
+    id: str
+    superseded_by: str | None = Field(None, description="Id of the memory that replaces it")
+
+    def to_patch_of(self) -> Any:
+        """Return the patch without the id."""
+        return PatchFields(**{name: getattr(self, name) for name in self.model_fields_set - {"id"}}).to_patch()
+
+
+class DeleteArguments(DeleteFields):
+    """One memory by id, or all that a filter matches."""
+
+    id: str = Field("", description="One memory, instead of a filter")
+
+    def by_id(self) -> bool:
+        """Return whether one memory is meant.
+
+        Raises:
+            InvalidInputError: both an id and a filter, or neither.
+        """
+        given = self.model_fields_set - {"id", "dry_run", "expected_count"}
+        if self.id and given:
+            raise InvalidInputError(f"give either id or a filter, not id and {min(given)}", field="id")
+        if not self.id and not given and self.expected_count is None and not self.dry_run:
+            raise InvalidInputError("name the memory (id), or say which ones (ids, tags, types, …)", field="id")
+        return bool(self.id)
+
+
+class StatsArguments(Wire):
+    """What to count."""
+
+    top_tags: Whole = Field(20, ge=0, le=200, description="How many tags to show, most used first")
+
+
+def read(model: type[A], arguments: Mapping[str, Any] | None, /) -> A:
+    """Return the arguments as `model`.
+
+    Raises:
+        InvalidInputError: an argument is unknown, missing or impossible; the message names it.
+    """
+    try:
+        return model.model_validate(dict(arguments or {}))
+    except ValidationError as error:
+        raise refusal(cast("list[Mapping[str, Any]]", error.errors())) from None
+
+
+def input_schema(model: type[BaseModel], /) -> dict[str, Any]:
+    """Return the JSON schema of the arguments, without what says nothing to a model."""
+    schema = model.model_json_schema()
+    definitions = schema.pop("$defs", {})
+    compact = cast("dict[str, Any]", _compact(schema, definitions))
+    compact.pop("description", None)
+    required = compact.get("required", [])
+    ordered = sorted(compact["properties"].items(), key=lambda entry: _rank(entry[0], required))
+    return {**compact, "properties": dict(ordered), "additionalProperties": False}
+
+
+def _rank(name: str, required: Sequence[str]) -> int:
+    """Return the place of an argument: required ones first, then its own, then the filter that tools share."""
+    return 0 if name in required else 2 if name in FilterFields.model_fields else 1
+
+
+def _compact(node: object, definitions: Mapping[str, Any]) -> object:
+    if isinstance(node, list):
+        return [_compact(item, definitions) for item in cast("list[object]", node)]
+    if not isinstance(node, dict):
+        return node
+    schema = cast("dict[str, Any]", node)
+    if "$ref" in schema:
+        target = dict(definitions[schema["$ref"].rsplit("/", 1)[-1]])
+        target.pop("description", None)
+        return _compact({**target, **{k: v for k, v in schema.items() if k != "$ref"}}, definitions)
+    if "anyOf" in schema:
+        kept = [option for option in schema["anyOf"] if option != {"type": "null"}]
+        rest = {k: v for k, v in schema.items() if k != "anyOf"}
+        schema = {**kept[0], **rest} if len(kept) == 1 else {"anyOf": kept, **rest}
+    result: dict[str, Any] = {}
+    value: Any
+    for key, value in schema.items():
+        if key == "properties":
+            result[key] = {name: _compact(item, definitions) for name, item in value.items()}
+        elif key == "enum":
+            result[key] = [item for item in value if item != ""]
+        elif key == "type":  # further types are accepted, but several model APIs refuse a list of them
+            result[key] = value if isinstance(value, str) else value[0]
+        elif key == "default" and value in ("", None, 0, False, {}):
+            continue
+        elif key not in ("title", "additionalProperties", "format"):
+            result[key] = _compact(value, definitions)
+    return result
+
+
+def size(schema: object, /) -> int:
+    """Return the bytes of a JSON value as it is sent."""
+    return len(json.dumps(schema, ensure_ascii=False, separators=(",", ":")).encode())

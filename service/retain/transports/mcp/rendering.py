@@ -145,14 +145,18 @@ def unused_tag(texts: Iterable[str]) -> str:
 
 def attribute(name: str, value: object) -> str:
     """Return ` name="value"` on one line, with what could end the value escaped."""
-    text = html.escape(str(value), quote=True)
-    return f' {name}="{"".join(c if c.isprintable() else f"&#{ord(c)};" for c in text)}"'
+    return f' {name}="{one_line(html.escape(str(value), quote=True))}"'
+
+
+def one_line(text: str) -> str:
+    """Return `text` with line ends and other characters that are not printable as references such as &#10;."""
+    return "".join(c if c.isprintable() else f"&#{ord(c)};" for c in text)
 
 
 def listed(values: Sequence[str], limit: int) -> str:
     """Return values joined by commas, up to `limit` characters, saying how many are left out."""
     text = ""
-    for place, value in enumerate(values):
+    for place, value in enumerate(map(one_line, values)):
         longer = f"{text}, {value}" if text else value
         if len(longer) > limit:
             return f"{text or value[:limit]} and {len(values) - place} more" if text else f"{value[:limit]}…"

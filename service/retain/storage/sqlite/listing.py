@@ -1,0 +1,122 @@
+"""Lists and counts. One definition of a total everywhere: what the filter matches, active memories by default."""
+
+import base64
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+from retain.domain.errors import InvalidInputError
+from retain.domain.memory import ACTIVE, Filter, Listing, Page, Stats, TypeCount
+from retain.domain.text import ROOT
+from retain.storage.sqlite import meta
+from retain.storage.sqlite.connection import Connection
+from retain.storage.sqlite.filters import Condition, condition, known_types, namespaces_within, narrowing
+from retain.storage.sqlite.rows import memories_by_key
+from retain.storage.words import canonical_json
+
+
+def page(connection: Connection, where: Filter, wanted: Page, /) -> Listing:
+    """Return one page, newest first by (created_at, id)."""
+    matching = condition(connection, where)
+    total = count(connection, where)
+    if wanted.cursor is not None:
+        created_at, id_ = decoded(wanted.cursor)
+        matching.add("(memory.created_at, memory.id) < (?, ?)", created_at, id_)
+    rows = connection.rows(
+        f"""SELECT key, created_at, id FROM memory WHERE {matching.sql}
+            ORDER BY created_at DESC, id DESC LIMIT ?""",
+        (*matching.values, wanted.limit + 1),
+    )
+    shown = rows[: wanted.limit]
+    memories = memories_by_key(connection, [row[0] for row in shown])
+    return Listing(tuple(memories), total, encoded(shown[-1][1:]) if len(rows) > wanted.limit else None)
+
+
+def encoded(position: Sequence[object], /) -> str:
+    """Return an opaque cursor for the place behind (created_at, id)."""
+    return base64.urlsafe_b64encode(canonical_json(list(position)).encode()).decode().rstrip("=")
+
+
+def decoded(cursor: str, /) -> tuple[int, str]:
+    """Return (created_at, id) of a cursor.
+
+    Raises:
+        InvalidInputError: it is not one of ours.
+    """
+    try:
+        parsed = json.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
+    except (ValueError, UnicodeError):
+        parsed = None
+    match parsed:
+        case [int(created_at), str(id_)] if abs(created_at) < 1 << 62:
+            return created_at, id_
+        case _:
+            raise InvalidInputError("cursor is not one that a listing returned; start without it", field="cursor")
+
+
+def ids(connection: Connection, where: Filter, /) -> list[str]:
+    """Return all ids that match, newest first."""
+    matching = condition(connection, where)
+    rows = connection.rows(
+        f"SELECT id FROM memory WHERE {matching.sql} ORDER BY created_at DESC, id DESC", matching.values
+    )
+    return [row[0] for row in rows]
+
+
+def count(connection: Connection, where: Filter, /) -> int:
+    """Return how many memories match; from counters where namespace and states say it all."""
+    rest = narrowing(connection, where)
+    if rest.parts or rest.never:
+        matching = condition(connection, where)
+        return connection.count(f"SELECT count(*) FROM memory WHERE {matching.sql}", matching.values)
+    counted = _states(connection, where)
+    return sum(counted[state] for state in where.states)
+
+
+def _states(connection: Connection, where: Filter) -> dict[str, int]:
+    within = Condition()
+    keys = namespaces_within(connection, where.namespace)
+    if keys is not None:
+        within.add("key IN (SELECT value FROM json_each(?))", canonical_json(keys))
+    active, superseded, archived = connection.rows(
+        f"SELECT total(active), total(superseded), total(archived) FROM namespace WHERE {within.sql}", within.values
+    )[0]
+    return {"active": int(active), "superseded": int(superseded), "archived": int(archived)}
+
+
+def types(connection: Connection, where: Filter, /) -> list[TypeCount]:
+    """Return known types with their use, by name."""
+    matching = condition(connection, where)
+    used: dict[str, int] = dict(
+        connection.rows(f"SELECT type, count(*) FROM memory WHERE {matching.sql} GROUP BY type", matching.values)
+    )
+    known = known_types(connection)
+    return [TypeCount(name, known.get(name), used.get(name, 0)) for name in sorted(known.keys() | used.keys())]
+
+
+def register_type(connection: Connection, name: str, parent: str | None, /) -> None:
+    """Add an own type, or give it another parent."""
+    connection.run("INSERT OR REPLACE INTO registered_type VALUES (?, ?)", (name, parent))
+
+
+def stats(connection: Connection, where: Filter, /) -> Stats:
+    """Return the counts over what matches `where`, its states aside."""
+    where = replace(where, states=ACTIVE)
+    matching = condition(connection, where)
+    conversations = connection.count(
+        f"SELECT count(DISTINCT conversation_id) FROM memory WHERE {matching.sql}", matching.values
+    )
+    tags = connection.count(
+        f"SELECT count(DISTINCT tag) FROM memory JOIN memory_tag ON memory = key WHERE {matching.sql}", matching.values
+    )
+    size = connection.count("PRAGMA page_count") * connection.count("PRAGMA page_size")
+    return Stats(
+        total=count(connection, where),
+        superseded=count(connection, replace(where, states=frozenset(("superseded",)))),
+        archived=count(connection, replace(where, states=frozenset(("archived",)))),
+        tags=tags,
+        conversations=conversations,
+        by_type=tuple(counted for counted in types(connection, where) if counted.count),
+        model=meta.model_in_use(connection),
+        bytes=size if where.namespace in (None, ROOT) else None,
+    )

@@ -1,0 +1,83 @@
+"""Building the vectors of another model beside the current ones. It survives a kill at any point and goes on."""
+
+from collections.abc import Sequence
+
+from retain.core.ports import Entry
+from retain.domain.errors import ConflictError
+from retain.domain.memory import Memory, Model
+from retain.storage.sqlite import meta, passages
+from retain.storage.sqlite.connection import Connection
+from retain.storage.sqlite.rows import memories_by_key
+from retain.storage.sqlite.vectors import codes, embeddings
+from retain.storage.words import pairs, spaced
+
+
+def begin(connection: Connection, model: Model, /) -> int:
+    """Start with `model`, or go on with it; return how many memories lack its vectors."""
+    if meta.model(connection, "next_") != model:
+        connection.run("DELETE FROM next_memory")
+        meta.set_model(connection, model, "next_")
+    return connection.count("SELECT count(*) FROM memory WHERE key NOT IN (SELECT memory FROM next_memory)")
+
+
+def unembedded(connection: Connection, limit: int, /) -> list[Memory]:
+    """Return some memories that lack vectors of the new model, oldest first."""
+    rows = connection.rows(
+        "SELECT key FROM memory WHERE key NOT IN (SELECT memory FROM next_memory) ORDER BY key LIMIT ?", (limit,)
+    )
+    return memories_by_key(connection, [row[0] for row in rows])
+
+
+def put(connection: Connection, entries: Sequence[Entry], /) -> None:
+    """Keep new passages and vectors; those of content that changed meanwhile are passed over."""
+    model = meta.model(connection, "next_")
+    if model is None:
+        raise ConflictError("no re-embedding is under way; another process finished it, or it was never begun")
+    for entry in entries:
+        passages.require_vectors(entry.passages, entry.vectors, model)
+        key = connection.value(
+            "SELECT key FROM memory WHERE id = ? AND content = ?", (entry.memory.id, entry.memory.content)
+        )
+        if key is not None:
+            _put_one(connection, key, entry)
+
+
+def _put_one(connection: Connection, key: int, entry: Entry) -> None:
+    connection.run("DELETE FROM next_memory WHERE memory = ?", (key,))
+    connection.run("INSERT INTO next_memory VALUES (?)", (key,))
+    if not entry.passages:
+        return
+    rows = zip(entry.passages, embeddings(entry.vectors), codes(entry.vectors), strict=True)
+    for ordinal, (passage, embedding, code) in enumerate(rows):
+        text = entry.memory.content[passage.start : passage.end]
+        bigrams = pairs(text)
+        connection.run(
+            """INSERT INTO next_passage(memory, ordinal, start_char, end_char, words, unspaced, code, embedding)
+               VALUES (?, ?, ?, ?, ?, ?, ?, ?)""",
+            (key, ordinal, passage.start, passage.end, len(connection.stems(spaced(text))) + len(bigrams),
+             bool(bigrams), code.tobytes(), embedding.tobytes()),
+        )  # fmt: skip
+
+
+def finish(connection: Connection, /) -> bool:
+    """Put the new passages and vectors in the place of the old ones; False while some are still missing."""
+    model = meta.model(connection, "next_")
+    if model is None:
+        raise ConflictError("no re-embedding is under way; another process finished it, or it was never begun")
+    if connection.value("SELECT 1 FROM memory WHERE key NOT IN (SELECT memory FROM next_memory) LIMIT 1"):
+        return False
+    connection.run("DELETE FROM passage")
+    first = connection.count("SELECT seq FROM sqlite_sequence WHERE name = 'passage'")
+    connection.run(
+        """INSERT INTO passage(key, memory, ordinal, start_char, end_char, words, unspaced, code)
+           SELECT ? + key, memory, ordinal, start_char, end_char, words, unspaced, code FROM next_passage
+           ORDER BY key""",
+        (first,),
+    )
+    connection.run("INSERT INTO vector SELECT ? + key, embedding FROM next_passage ORDER BY key", (first,))
+    passages.rebuild_words(connection)
+    connection.run("DELETE FROM next_memory")
+    meta.set_model(connection, model)
+    meta.set_model(connection, None, "next_")
+    meta.new_generation(connection)
+    return True

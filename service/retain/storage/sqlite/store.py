@@ -1,0 +1,208 @@
+"""`SqliteStore`: the ports of the core on one SQLite file. Each method is one transaction in one thread hop."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from retain.core.ports import (
+    Candidate,
+    Capability,
+    Change,
+    Clock,
+    Entry,
+    RequestKey,
+    StoredKey,
+    Vectors,
+    Written,
+)
+from retain.domain.memory import (
+    Event,
+    Filter,
+    Listing,
+    Memory,
+    Model,
+    Page,
+    Similar,
+    Stats,
+    TagCount,
+    Tombstone,
+    TypeCount,
+)
+from retain.storage.sqlite import (
+    changes,
+    keys,
+    listing,
+    memories,
+    meta,
+    migrations,
+    reembedding,
+    rows,
+    search,
+    tags,
+    tombstones,
+)
+from retain.storage.sqlite.connection import Database
+from retain.storage.sqlite.index import PassageIndex
+from retain.storage.sqlite.keywords import TermCounts
+
+
+async def open_sqlite(path: str | Path, /, *, clock: Clock) -> "SqliteStore":
+    """Open the database at `path`; make it when it is not there, bring it up to date when it is older.
+
+    Raises:
+        StoreCorruptError: the file is damaged or not a Retain database; it was left unchanged.
+        StoreUnavailableError: busy, full or unreachable.
+        StoreError: the path can't be used, or a newer version of Retain wrote the file.
+    """
+    database = await asyncio.to_thread(_opened, path, rows.to_ms(clock()))
+    return SqliteStore(database, clock)
+
+
+def _opened(path: str | Path, now_ms: int) -> Database:
+    where = Path(path).expanduser().absolute()
+    return Database(where, migrations.opened(where, now_ms=now_ms))
+
+
+class SqliteStore:
+    """Implements MemoryStore, EventLog, Maintenance, Reembedding and KeyStore. Made by `open_sqlite`."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+        self._indexes = search.Indexes(PassageIndex(), TermCounts())
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._database.path
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """Everything there is."""
+        return frozenset(Capability)
+
+    async def model(self) -> Model | None:
+        """See `MemoryStore.model`."""
+        return await self._database.read(meta.model_in_use)
+
+    async def put(
+        self, entries: Sequence[Entry], /, *, model: Model, request: RequestKey | None = None
+    ) -> list[Written]:
+        """See `MemoryStore.put`."""
+        now = self._clock()
+        return await self._database.write(lambda db: memories.put(db, entries, model, request, now))
+
+    async def get(self, ids: Sequence[str], /) -> list[Memory]:
+        """See `MemoryStore.get`."""
+        return await self._database.read(lambda db: rows.memories_by_id(db, ids))
+
+    async def update(self, memory_id: str, change: Change, /, *, model: Model | None = None) -> Memory | None:
+        """See `MemoryStore.update`."""
+        return await self._database.write(
+            lambda db: memories.update(db, memory_id, change, model), scrub=change.content is not None
+        )
+
+    async def delete(self, where: Filter, /, *, at: datetime, expected: int | None = None) -> list[str]:
+        """See `MemoryStore.delete`."""
+        return await self._database.write(lambda db: memories.delete(db, where, at, expected), scrub=True)
+
+    async def ids(self, where: Filter, /) -> list[str]:
+        """See `MemoryStore.ids`."""
+        return await self._database.read(lambda db: listing.ids(db, where))
+
+    async def candidates(
+        self, where: Filter, k: int, /, *, vector: Vectors | None = None, text: str | None = None,
+        model: Model | None = None,
+    ) -> list[Candidate]:  # fmt: skip
+        """See `MemoryStore.candidates`."""
+        if vector is not None:
+            search.require_vector(vector, model)
+        return await self._database.read(lambda db: search.candidates(db, self._indexes, where, k, vector, text, model))
+
+    async def containing(self, text: str, where: Filter, k: int, /) -> list[Candidate]:
+        """See `MemoryStore.containing`."""
+        return await self._database.read(lambda db: search.containing(db, text, where, k))
+
+    async def similar(self, vector: Vectors, where: Filter, k: int, /, *, model: Model) -> list[Similar]:
+        """See `MemoryStore.similar`."""
+        search.require_vector(vector, model)
+        return await self._database.read(lambda db: search.similar(db, self._indexes, vector, where, k, model))
+
+    async def tags(self, where: Filter, /, *, minimum_use: int = 1) -> list[TagCount]:
+        """See `MemoryStore.tags`."""
+        return await self._database.read(lambda db: tags.tag_counts(db, where, minimum_use))
+
+    async def retag(self, sources: Sequence[str], target: str, where: Filter, /, *, at: datetime) -> int:
+        """See `MemoryStore.retag`."""
+        at_ms = rows.to_ms(at)
+        return await self._database.write(lambda db: tags.retag(db, sources, target, where, at_ms))
+
+    async def types(self, where: Filter, /) -> list[TypeCount]:
+        """See `MemoryStore.types`."""
+        return await self._database.read(lambda db: listing.types(db, where))
+
+    async def register_type(self, name: str, parent: str | None, /) -> None:
+        """See `MemoryStore.register_type`."""
+        await self._database.write(lambda db: listing.register_type(db, name, parent))
+
+    async def stats(self, where: Filter, /) -> Stats:
+        """See `MemoryStore.stats`."""
+        return await self._database.read(lambda db: listing.stats(db, where))
+
+    async def tombstones(self, where: Filter, /) -> list[Tombstone]:
+        """See `MemoryStore.tombstones`."""
+        return await self._database.read(lambda db: tombstones.tombstones(db, where))
+
+    async def restore(self, buried: Sequence[Tombstone], /) -> int:
+        """See `MemoryStore.restore`."""
+        return await self._database.write(lambda db: tombstones.restore(db, buried))
+
+    async def last_event(self) -> int:
+        """See `EventLog.last_event`."""
+        return await self._database.read(changes.last_change)
+
+    async def events(self, after: int, limit: int, /, *, namespace: str) -> list[Event]:
+        """See `EventLog.events`."""
+        return await self._database.read(lambda db: changes.events(db, after, limit, namespace))
+
+    async def begin_reembedding(self, model: Model, /) -> int:
+        """See `Reembedding.begin_reembedding`."""
+        return await self._database.write(lambda db: reembedding.begin(db, model))
+
+    async def unembedded(self, limit: int, /) -> list[Memory]:
+        """See `Reembedding.unembedded`."""
+        return await self._database.read(lambda db: reembedding.unembedded(db, limit))
+
+    async def put_reembedded(self, entries: Sequence[Entry], /) -> None:
+        """See `Reembedding.put_reembedded`."""
+        await self._database.write(lambda db: reembedding.put(db, entries))
+
+    async def finish_reembedding(self) -> bool:
+        """See `Reembedding.finish_reembedding`."""
+        return await self._database.write(reembedding.finish)
+
+    async def add_key(self, key: StoredKey, /) -> None:
+        """See `KeyStore.add_key`."""
+        await self._database.write(lambda db: keys.add(db, key))
+
+    async def find_key(self, digest: str, /) -> StoredKey | None:
+        """See `KeyStore.find_key`."""
+        return await self._database.read(lambda db: keys.find(db, digest))
+
+    async def list_keys(self) -> list[StoredKey]:
+        """See `KeyStore.list_keys`."""
+        return await self._database.read(keys.everyone)
+
+    async def remove_key(self, name: str, /) -> bool:
+        """See `KeyStore.remove_key`."""
+        return await self._database.write(lambda db: keys.remove(db, name))
+
+    async def aclose(self) -> None:
+        """See `MemoryStore.aclose`."""
+        await self._database.aclose()
+
+    # Last in the class: below it, `list[...]` in an annotation would mean this method.
+    async def list(self, where: Filter, page: Page, /) -> Listing:
+        """See `MemoryStore.list`."""
+        return await self._database.read(lambda db: listing.page(db, where, page))

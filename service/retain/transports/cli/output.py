@@ -1,0 +1,124 @@
+"""What a command prints: one JSON document, or a table for people; errors as one line on stderr."""
+
+import json
+import os
+import sys
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TextIO
+
+from retain.domain.errors import RetainError
+from retain.transports.cli.display import one_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_DEFAULT_WIDTH = 80
+
+
+def never_crash_on_output() -> None:
+    """Make streams that can't show a character write an escape instead of failing (an ASCII or code-page terminal)."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+def is_unicode(stream: TextIO, /) -> bool:
+    """Whether every character can be written to `stream`."""
+    return (getattr(stream, "encoding", None) or "ascii").lower().replace("-", "").startswith("utf")
+
+
+def write_json(value: object, stream: TextIO | None = None, /) -> None:
+    """Write one indented JSON document; characters that the stream lacks as JSON escapes."""
+    stream = stream or sys.stdout
+    stream.write(json.dumps(value, indent=2, ensure_ascii=not is_unicode(stream)) + "\n")
+
+
+def close_quietly_after_broken_pipe() -> None:
+    """Point stdout at nothing, so that the interpreter's last flush does not complain that the reader went away."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Glyphs:
+    """Signs that separate and shorten, for terminals with and without Unicode."""
+
+    dot: str
+    ellipsis: str
+    good: str
+    bad: str
+
+
+UNICODE_GLYPHS = Glyphs(" · ", "…", "✓", "✗")
+ASCII_GLYPHS = Glyphs(" | ", "...", "ok", "FAIL")
+
+
+class Output:
+    """Where the answers of one command go."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self.as_json = as_json
+
+    @cached_property
+    def console(self) -> "Console":
+        """For stdout."""
+        return _console(stderr=False)
+
+    @cached_property
+    def errors(self) -> "Console":
+        """For stderr: progress and remarks."""
+        return _console(stderr=True)
+
+    @property
+    def glyphs(self) -> Glyphs:
+        """The signs that stdout can show."""
+        return UNICODE_GLYPHS if is_unicode(sys.stdout) else ASCII_GLYPHS
+
+    def json(self, value: object, /) -> None:
+        """Write the answer as JSON."""
+        write_json(value)
+
+    def line(self, text: str, /, style: str | None = None) -> None:
+        """Write one line that the caller made safe; it is wrapped, never cut."""
+        from rich.text import Text
+
+        self.console.print(Text(text, style=style or ""))
+
+    def remark(self, text: str, /) -> None:
+        """Tell people something that is no part of the answer."""
+        sys.stderr.write(text + "\n")
+
+
+def _console(*, stderr: bool) -> "Console":
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() or os.environ.get("COLUMNS", "").isdigit() else _DEFAULT_WIDTH
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=width, soft_wrap=False)
+
+
+def problem_to_json(error: RetainError, /) -> dict[str, Any]:
+    """Return an error as the RFC 9457 problem that the service sends."""
+    from retain.transports.errors import rendering
+
+    shown = rendering(error)
+    return {
+        "type": "about:blank",
+        "title": shown.title,
+        "status": shown.status,
+        "detail": str(error),
+        "code": error.code,
+        "field": error.field,
+    }
+
+
+def show_error(error: RetainError, /, *, as_json: bool) -> int:
+    """Write `error` to stderr and return the exit code."""
+    from retain.transports.errors import rendering
+
+    if as_json:
+        write_json(problem_to_json(error), sys.stderr)
+    else:
+        sys.stderr.write(f"error: {one_line(str(error))}\n")
+    return rendering(error).exit_code

@@ -1,0 +1,106 @@
+"""MCP over Streamable HTTP: one endpoint, JSON answers, no sessions.
+
+Nothing here is kept between requests. So a restart, or a month of silence, costs a client nothing, and one key can't
+reach what another one began. A request that names a session of some earlier server is told that there is none (404),
+upon which clients begin anew. Who may come in at all (Host, Origin, key) is decided before this app.
+"""
+
+import json
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mcp.server.lowlevel.server import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp_types import INVALID_REQUEST
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from retain.core.policy import Principal
+from retain.transports.mcp.features import Context
+from retain.transports.mcp.server import make_server, memory_features
+
+if TYPE_CHECKING:
+    from retain.core.service import MemoryService
+
+PrincipalOf = Callable[[Scope], Principal]
+MAX_BODY_BYTES = 16 * 1024 * 1024
+"""Largest request; the core has limits of its own for what is inside."""
+SESSION_IDLE_S = 24 * 3600.0
+_SESSION = b"mcp-session-id"
+_VERSION = b"mcp-protocol-version"
+
+
+@dataclass(frozen=True, slots=True)
+class McpHttp:
+    """The endpoint as an ASGI app, and its life."""
+
+    app: ASGIApp
+    run: Callable[[], AbstractAsyncContextManager[None]]
+    """Enter once, in a task that lives as long as the app serves."""
+
+
+def create(service: "MemoryService", *, principal_of: PrincipalOf) -> McpHttp:
+    """Return the endpoint for a memory.
+
+    Args:
+        service: The memory; each request uses it on behalf of its own principal.
+        principal_of: Who sent a request, by its ASGI scope.
+    """
+
+    async def memory_of(context: Context) -> "MemoryService":
+        return service.acting_as(principal_of(scope_of(context)))
+
+    return serve(make_server(memory_features(memory_of)))
+
+
+def scope_of(context: Context) -> Scope:
+    """Return the ASGI scope of the request that a call came in."""
+    request = context.request
+    if request is None:
+        raise RuntimeError("this call did not come over HTTP")
+    return request.scope
+
+
+def serve(server: "Server[Any]", /, *, sessions: bool = False) -> McpHttp:
+    """Return the endpoint for any MCP server.
+
+    Args:
+        server: What to serve.
+        sessions: Keep sessions and answer as event streams, for servers that ask their clients something or report
+            progress. Retain itself does neither.
+    """
+    manager = StreamableHTTPSessionManager(
+        server,
+        json_response=not sessions,
+        stateless=not sessions,
+        session_idle_timeout=SESSION_IDLE_S,
+        max_request_body_size=MAX_BODY_BYTES,
+    )
+    return McpHttp(manager.handle_request if sessions else _without_sessions(manager.handle_request), manager.run)
+
+
+def _without_sessions(app: ASGIApp) -> ASGIApp:
+    async def checked(scope: Scope, receive: Receive, send: Send) -> None:
+        refusal = _refusal(scope)
+        await (refusal or app)(scope, receive, send)
+
+    return checked
+
+
+def _refusal(scope: Scope) -> Response | None:
+    if scope["method"] != "POST":
+        return _error(405, "Method not allowed: this server has no sessions and no stream of its own; use POST",
+                      {"Allow": "POST"})
+    headers = dict(scope["headers"])
+    handshake_era = headers.get(_VERSION, b"").decode("latin-1") in {"", *HANDSHAKE_PROTOCOL_VERSIONS}
+    if handshake_era and _SESSION in headers:
+        return _error(404, "Session not found: this server keeps none; send initialize, or no Mcp-Session-Id")
+    return None
+
+
+def _error(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
+    body = {"jsonrpc": "2.0", "id": None, "error": {"code": INVALID_REQUEST, "message": message}}
+    return Response(json.dumps(body), status, headers, "application/json")

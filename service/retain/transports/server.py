@@ -1,0 +1,206 @@
+"""One process, one port: REST under /api, its description at /docs, MCP at /mcp."""
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import threading
+from collections.abc import AsyncIterator, Callable, Generator
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from retain.auth.api_keys import ApiKeys
+from retain.bootstrap import choose_embedder, make_service, open_store
+from retain.core.service import MemoryService, utc_now
+from retain.domain.errors import InvalidInputError, RetainError
+from retain.settings import Settings
+from retain.transports.access import MCP_PATH, Access, require_safe_binding
+from retain.transports.exchange import Exchanges
+from retain.transports.lazy_mcp import LazyMcp
+from retain.transports.rest.app import create_rest
+
+logger = logging.getLogger(__name__)
+SHUTDOWN_S = 5
+"""How long running requests may take to end when the server stops."""
+_CORS_REQUEST_HEADERS = (
+    "Authorization", "X-API-Key", "X-Agent-ID", "Idempotency-Key", "Content-Type", "Last-Event-ID",
+    "Mcp-Session-Id", "Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name",
+)
+
+
+def create_app(
+    service: MemoryService, keys: ApiKeys, settings: Settings, *, closing: asyncio.Event | None = None
+) -> ASGIApp:
+    """Return the whole service as one ASGI application.
+
+    Args:
+        service: The core; the caller closes it.
+        keys: The API keys that requests are checked against.
+        settings: `host` says whether requests without a key may be served at all.
+        closing: Set by the server when it stops, so that streams end.
+    """
+    closing = closing or asyncio.Event()
+    mcp = LazyMcp(service)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        warming = asyncio.create_task(_warm_up(service))
+        async with mcp.running():
+            yield
+        closing.set()
+        warming.cancel()
+        await asyncio.gather(warming, return_exceptions=True)
+
+    site = Access(_Site(create_rest(service, closing, lifespan), mcp), keys=keys, settings=settings)
+    if not settings.cors_origins:
+        return Exchanges(site)
+    return Exchanges(
+        CORSMiddleware(
+            site,
+            allow_origins=settings.cors_origins,
+            allow_methods=("GET", "POST", "PATCH", "DELETE"),
+            allow_headers=_CORS_REQUEST_HEADERS,
+            expose_headers=("Location", "Mcp-Session-Id"),
+        )
+    )
+
+
+class _Site:
+    """Sends /mcp to MCP and all else to REST."""
+
+    def __init__(self, rest: ASGIApp, mcp: ASGIApp) -> None:
+        self._rest, self._mcp = rest, mcp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope.get("path", "")
+        app = self._mcp if path == MCP_PATH or path.startswith(MCP_PATH + "/") else self._rest
+        await app(scope, receive, send)
+
+
+async def _warm_up(service: MemoryService) -> None:
+    try:
+        await service.warm_up()
+    except RetainError as error:
+        logger.error("the embedding model can't be loaded, only keyword search and listing work: %s", error)
+
+
+class _Server(uvicorn.Server):
+    """Ends streams before it waits for connections, and returns after a signal, so that the database is closed."""
+
+    def __init__(self, config: uvicorn.Config, closing: asyncio.Event) -> None:
+        super().__init__(config)
+        self._closing = closing
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._closing.set()
+        await super().shutdown(sockets)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before: dict[int, Any] = {sig: signal.signal(sig, self.handle_exit) for sig in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for sig, handler in before.items():
+                signal.signal(sig, handler)
+
+
+async def serve(
+    settings: Settings, *, announce: Callable[[str], None] | None = None, stop: asyncio.Event | None = None
+) -> None:
+    """Serve until a signal comes or `stop` is set.
+
+    Args:
+        settings: Where to listen (port 0 takes a free one), and on what.
+        announce: Called once with the URL when requests are taken.
+        stop: Ends the service when set.
+
+    Raises:
+        PermissionDeniedError: the address is reachable from outside and there is no API key.
+        InvalidInputError: the address can't be listened on.
+        StoreError: the database can't be opened.
+    """
+    embedder = choose_embedder(settings)
+    store = await open_store(settings)
+    service = make_service(store, embedder, settings)
+    try:
+        keys = ApiKeys(store, utc_now)
+        require_safe_binding(settings.host, bool(await keys.all()))
+        with contextlib.closing(listen(settings.host, settings.port)) as listener:
+            await _serve_on(listener, service, keys, settings, announce, stop)
+    finally:
+        await service.aclose()
+
+
+async def _serve_on(
+    listener: socket.socket,
+    service: MemoryService,
+    keys: ApiKeys,
+    settings: Settings,
+    announce: Callable[[str], None] | None,
+    stop: asyncio.Event | None,
+) -> None:
+    closing = asyncio.Event()
+    config = uvicorn.Config(
+        create_app(service, keys, settings, closing=closing),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        ws="none",
+        lifespan="on",
+        timeout_graceful_shutdown=SHUTDOWN_S,
+        timeout_keep_alive=30,
+    )
+    server = _Server(config, closing)
+    running = asyncio.create_task(server.serve(sockets=[listener]))
+    watching = asyncio.create_task(_watch(server, url_of(listener), announce, stop))
+    try:
+        await running
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+
+
+async def _watch(
+    server: _Server, url: str, announce: Callable[[str], None] | None, stop: asyncio.Event | None
+) -> None:
+    while not server.started:
+        await asyncio.sleep(0.005)  # uvicorn has no hook for this moment
+    logger.info("listening on %s", url)
+    if announce:
+        announce(url)
+    if stop:
+        await stop.wait()
+        server.should_exit = True
+
+
+def listen(host: str, port: int, /) -> socket.socket:
+    """Return a listening socket.
+
+    Raises:
+        InvalidInputError: there is no such address, or the port is taken.
+    """
+    try:
+        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, _, _, _, address = min(found, key=lambda item: item[0] != socket.AF_INET)
+        return socket.create_server(address[:2], family=family, backlog=2048)  # type: ignore[arg-type]
+    except OSError as error:
+        raise InvalidInputError(
+            f"can't listen on {host}:{port}: {error.strerror or error}; choose another with --port or --host",
+            field="port",
+        ) from None
+
+
+def url_of(listener: socket.socket, /) -> str:
+    """Return the URL under which programs on this machine reach a listening socket."""
+    host, port = listener.getsockname()[:2]
+    name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+    return f"http://{name}:{port}"
