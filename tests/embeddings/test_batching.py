@@ -1,8 +1,8 @@
 """How requests share batches. The model is a stand-in whose batches are held back by the test."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from threading import Event
+from threading import Event, Thread
 
 import numpy as np
 import pytest
@@ -115,14 +115,20 @@ def test_a_failing_batch_is_told_to_its_callers_and_work_goes_on(held: Held) -> 
     assert held.ask(5).result(WAIT_S).argmax() == 5
 
 
-def test_closing_fails_what_waits(held: Held) -> None:
-    future = held.ask(1)
-    held.release.set()
-    held.batcher.close()
-    if future.exception(WAIT_S) is not None:
-        assert isinstance(future.exception(), EmbeddingError)
-    with pytest.raises(EmbeddingError, match="closed"):
-        held.ask(2)
+def test_closing_fails_what_waits_and_lets_the_running_batch_end() -> None:
+    fake = Held()
+    runs = fake.ask(0)
+    assert fake.started.wait(WAIT_S)
+    waits = fake.ask(1)
+    closing = Thread(target=fake.batcher.close)
+    closing.start()
+    with pytest.raises(EmbeddingError, match="closed before"):
+        waits.result(WAIT_S)
+    fake.release.set()
+    closing.join()
+    assert runs.result(0).argmax() == 0
+    with pytest.raises(EmbeddingError, match="is closed"):
+        fake.ask(2)
 
 
 def test_all_lanes_work_on_one_large_request() -> None:
@@ -154,6 +160,6 @@ def test_a_batch_keeps_to_its_budget_and_always_takes_the_first(lengths: list[in
 
 
 def test_slices_cover_everything_once() -> None:
-    parts: Callable[[int], list[list[int]]] = lambda n: [list(p) for p in batching.slices(range(n), 3)]  # type: ignore
-    assert parts(7) == [[0, 1, 2], [3, 4, 5], [6]]
-    assert parts(0) == []
+    texts = list("abcdefg")
+    assert ["".join(part) for part in batching.slices(texts, 3)] == ["abc", "def", "g"]
+    assert list(batching.slices([], 3)) == []

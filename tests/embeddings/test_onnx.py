@@ -104,8 +104,7 @@ def test_token_offsets_are_characters_of_the_text(model: OnnxEmbedder) -> None:
     text = "Grüße 🚀 an [SEP] Zoë\ud800 数据"
     offsets = model.token_offsets(text)
     assert offsets.dtype == np.int32
-    assert [text[a:b] for a, b in offsets[-3:]] == ["\ud800", "数", "据"]
-    assert "Zoë" in [text[a:b] for a, b in offsets]
+    assert [text[a:b] for a, b in offsets[-3:]] == ["Zoë", "数", "据"]
     assert (np.diff(offsets[:, 0]) >= 0).all()
     assert model.token_offsets("").shape == (0, 2)
 

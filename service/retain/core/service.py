@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Self, Unpack, cast
@@ -23,7 +23,7 @@ from retain.core.ports import Change, Clock, Embedder, EventLog, MemoryStore, Re
 from retain.core.recall import Question, find
 from retain.core.sessions import session_memory, turn_memories
 from retain.core.transfer import Importer, export_records
-from retain.domain.errors import InvalidInputError, NotFoundError, TooLargeError
+from retain.domain.errors import InvalidInputError, ModelMismatchError, NotFoundError, TooLargeError
 from retain.domain.ids import parse_id, shortened
 from retain.domain.memory import (
     EVERYTHING,
@@ -161,6 +161,9 @@ class MemoryService:
         """See `MemoryAPI.store_session`."""
         if mode not in ("turn", "session"):
             raise InvalidInputError(f"mode must be turn or session, not {shortened(mode)}", field="mode")
+        as_new_memory("", fields)
+        if placed := fields.keys() & {"sequence", "supersedes"}:
+            raise InvalidInputError(f"{min(placed)} can't be said of a whole session", field=min(placed))
         request = self._request(idempotency_key, list(turns), mode, fields)
         intake = await self._intake()
         conversation_id = fields.get("conversation_id") or f"session-{uuid.uuid4()}"
@@ -363,7 +366,35 @@ class MemoryService:
             if not batch:
                 await asyncio.sleep(EVENT_POLL_S)
 
+    async def last_event(self) -> int:
+        """Return the number of the latest change, 0 when nothing ever happened."""
+        return await cast("EventLog", self._store).last_event()
+
     # -- life ---------------------------------------------------------------------------------------------------
+
+    async def warm_up(self) -> None:
+        """Load the model now instead of at its first use.
+
+        Raises:
+            EmbeddingError: it can't be loaded.
+        """
+        load: Callable[[], Awaitable[None]] | None = getattr(self._embedder, "warm_up", None)
+        if load is not None:
+            await load()
+
+    async def require_ready(self) -> None:
+        """Return when the store answers and holds no vectors of another model than this one.
+
+        Raises:
+            StoreError: the store does not answer.
+            ModelMismatchError: recall by meaning would fail.
+        """
+        stored, model = await self._store.model(), Model(self._embedder.model_id, self._embedder.dimensions)
+        if stored is not None and stored != model:
+            raise ModelMismatchError(
+                f"the database was written with {stored.id} ({stored.dimensions} numbers a vector) and this is "
+                f"{model.id} ({model.dimensions}); choose the first one, or switch with: retain reembed"
+            )
 
     async def aclose(self) -> None:
         """See `MemoryAPI.aclose`."""

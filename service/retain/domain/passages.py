@@ -11,8 +11,12 @@ from numpy.typing import NDArray
 
 from retain.domain.memory import Passage, TurnSpan
 
-TARGET_TOKENS: Final = 64
-"""Most tokens of a passage, unless the model allows fewer; measured in docs/recall.md, "Passages"."""
+TARGET_TOKENS: Final = 24
+"""Sentences are put together up to this many tokens: about one sentence of prose or two short ones. With 64 a question
+in other words finds a fact in a long memory at 0.7 of the score that the fact has alone; with 24 at all of it, for
+1.1 times the tokens of the uncut text (docs/recall.md, "Passages")."""
+SENTENCE_TOKENS: Final = 64
+"""A sentence or line of up to this many tokens stays whole; a longer one is cut into parts of up to as many."""
 MAX_PASSAGE_CHARS: Final = 1_000
 """Most characters of a passage. 64 tokens of prose are about 280; an unbroken run of any length is one token."""
 
@@ -55,7 +59,8 @@ def split(
         limit: Most tokens that the model reads at once, at least 1.
         turns: Where the turns of a session lie. No passage holds parts of two turns; text between two turns
             (a role label) goes with the later one.
-        target: Most tokens of a passage when that is less than `limit`. More only where a single character has more.
+        target: Up to how many tokens sentences are put together. A passage has at most `SENTENCE_TOKENS` (or
+            `target` or `limit`, if that is larger or smaller), more only where a single character has more.
 
     Returns:
         The passages; none for a blank text.
@@ -65,7 +70,7 @@ def split(
     """
     if limit < 1 or target < 1:
         raise ValueError(f"a passage needs at least one token, not limit={limit}, target={target}")
-    cutter = _Cutter(text, token_offsets, min(limit, target))
+    cutter = _Cutter(text, token_offsets, min(limit, target), min(limit, max(target, SENTENCE_TOKENS)))
     return [passage for start, end in _regions(text, turns) for passage in cutter.cut(start, end)]
 
 
@@ -81,9 +86,10 @@ def _regions(text: str, turns: Sequence[TurnSpan]) -> Iterator[tuple[int, int]]:
 class _Cutter:
     """One text with its borders and tokens. Positions are characters."""
 
-    def __init__(self, text: str, token_offsets: NDArray[np.int32], most_tokens: int) -> None:
+    def __init__(self, text: str, token_offsets: NDArray[np.int32], most: int, longest_sentence: int) -> None:
         self._text = text
-        self._most = most_tokens
+        self._most = most
+        self._longest_sentence = longest_sentence
         spans = token_offsets.reshape(-1, 2)
         spans = spans[spans[:, 1] > spans[:, 0]]
         self._token_starts: list[int] = spans[:, 0].tolist()
@@ -94,31 +100,58 @@ class _Cutter:
             if not _joined(text, match.end()):
                 self._borders.append(match.end())
                 self._costs.append(_cost(text, match))
+        borders = zip(self._borders, self._costs, strict=True)
+        self._sentence_ends = [border for border, cost in borders if cost < _CLAUSE]
 
     def cut(self, start: int, end: int) -> Iterator[Passage]:
         """Yield the passages of the part [start, end)."""
         start, end = self._trimmed(start, end)
         while start < end:
-            window = self._reach(start, end, self._most)
-            if window == end:
-                yield Passage(start, end)
-                return
-            stop, whole = self._stop(start, window, end)
+            stop, whole = self._stop(start, end)
             yield Passage(*self._trimmed(start, stop))
             start, _ = self._trimmed(stop if whole else self._overlap_start(start, stop), end)
 
-    def _stop(self, start: int, window: int, end: int) -> tuple[int, bool]:
-        """Return where the passage from `start` ends, at most at `window`, and whether its last sentence is whole."""
-        tokens = bisect_left(self._token_starts, end) - bisect_right(self._token_ends, start)
-        parts = max(-(-tokens // self._most), -(-(end - start) // MAX_PASSAGE_CHARS), 2)
-        ideal = self._reach(start, end, max(1, -(-tokens // parts)))
+    def _stop(self, start: int, end: int) -> tuple[int, bool]:
+        """Return where the passage from `start` ends, and whether its last sentence is whole."""
+        window = self._reach(start, end, self._most)
+        if window == end:
+            return end, True
+        border = self._best_border(start, window, end, self._most, dearest=_LINE)
+        if border is not None:
+            return border, True
+        wide = self._reach(start, end, self._longest_sentence)
+        sentence_end = self._sentence_end(window, end)
+        if sentence_end <= wide:
+            return sentence_end, True
+        first_sentence = self._sentence_end(start, end)
+        if first_sentence <= window:
+            return first_sentence, True
+        border = self._best_border(start, wide, end, self._longest_sentence, dearest=_WORD)
+        return (self._between_characters(start, wide) if border is None else border), False
+
+    def _best_border(self, start: int, window: int, end: int, most: int, *, dearest: float) -> int | None:
+        """Return the best border in (start, window] that costs at most `dearest` and leaves no tiny passage."""
         length = window - start
         first = bisect_left(self._borders, start + max(1, int(length * _LEAST_SHARE)))
         last = bisect_right(self._borders, window)
-        if first >= last:
-            return self._between_characters(start, window), False
-        best = min(range(first, last), key=lambda i: self._costs[i] + abs(self._borders[i] - ideal) / length)
-        return self._borders[best], self._costs[best] < _CLAUSE
+        ideal = self._ideal(start, end, most)
+        best = min(
+            (i for i in range(first, last) if self._costs[i] <= dearest),
+            key=lambda i: self._costs[i] + abs(self._borders[i] - ideal) / length,
+            default=None,
+        )
+        return None if best is None else self._borders[best]
+
+    def _ideal(self, start: int, end: int, most: int) -> int:
+        """Return where the passage from `start` ends when all that is left falls into parts of one length."""
+        tokens = bisect_left(self._token_starts, end) - bisect_right(self._token_ends, start)
+        parts = max(-(-tokens // most), -(-(end - start) // MAX_PASSAGE_CHARS), 2)
+        return self._reach(start, end, max(1, -(-tokens // parts)))
+
+    def _sentence_end(self, position: int, end: int) -> int:
+        """Return the first end of a sentence, line or paragraph after `position`, at most `end`."""
+        following = bisect_right(self._sentence_ends, position)
+        return min(self._sentence_ends[following], end) if following < len(self._sentence_ends) else end
 
     def _reach(self, start: int, end: int, tokens: int) -> int:
         """Return the last position up to which [start, position) holds at most `tokens` tokens and characters."""
@@ -152,12 +185,15 @@ class _Cutter:
 
 def _cost(text: str, match: re.Match[str]) -> float:
     gap = match.group()
-    if _PARAGRAPH_GAP.search(gap):
+    lines = "\n" in gap
+    if lines and _PARAGRAPH_GAP.search(gap):
         return _PARAGRAPH
     before = text[max(0, match.start() - 4) : match.start()]
+    if before[-1:].isalnum():
+        return _LINE if lines else _WORD
     if _SENTENCE_END.search(before):
         return _SENTENCE
-    if "\n" in gap:
+    if lines:
         return _LINE
     return _CLAUSE if before[-1:] in _CLAUSE_END else _WORD
 

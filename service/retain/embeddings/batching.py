@@ -112,7 +112,9 @@ class Batcher:
         """Fail what still waits, let running batches end and stop the threads."""
         with self._lock:
             self._closed = True
-            waiting = [request for queue in (*self._new, *self._ready) for request in queue]
+            waiting = [request for queue in self._new for request in queue]
+            # One without rows left has its last ones in a running batch, which will answer it.
+            waiting += [request for queue in self._ready for request in queue if request.rows]
             for queue in (*self._new, *self._ready):
                 queue.clear()
         for request in waiting:

@@ -76,6 +76,6 @@ def _local_files(spec: str, cache_dir: Path | None, offline: bool, hub_url: str 
         if cache_dir is None:
             raise InvalidInputError("a hub model needs cache_dir, a folder to keep it in", field="cache_dir")
         return hub.hub_files(model, cache_dir, hub_url=hub_url or hub.HUB_URL, offline=offline)
-    if Path(spec).expanduser().is_dir():
+    if spec and Path(spec).expanduser().is_dir():
         return model_files.folder_files(Path(spec).expanduser())
     raise InvalidInputError(f"RETAIN_EMBEDDING is {spec!r}, expected {FORMS}", field="embedding")

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 HUB_URL = "https://huggingface.co"
 ATTEMPTS = 4
 TIMEOUT_S = 30.0
-PIECE_BYTES = 1 << 20
 
 # Where each file may be on the hub, best first, and whether the model is usable without it.
 WANTED: dict[str, tuple[tuple[str, ...], bool]] = {
@@ -234,7 +233,9 @@ class _Download:
             size = int(response.headers.get("Content-Length", 0)) + (have if continued else 0)
             with self._part.open("ab" if continued else "wb") as stream, _progress(self._target.name, size) as advance:
                 advance(have if continued else 0)
-                for piece in response.iter_bytes(PIECE_BYTES):
+                for (
+                    piece
+                ) in response.iter_raw():  # of any size: a buffer of fixed size would be lost with the connection
                     stream.write(piece)
                     advance(len(piece))
                 stream.flush()

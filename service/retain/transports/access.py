@@ -34,6 +34,7 @@ MCP_PATH = "/mcp"
 BODY_LIMIT = 8 * 1024 * 1024
 """Largest body of an ordinary REST request in bytes; more when `max_content_chars` asks for it."""
 MCP_BODY_LIMIT = 4 * 1024 * 1024
+"""The same for a request over MCP."""
 UNLIMITED_PATHS = frozenset(("/api/import",))
 """Bodies that are read as a stream, line by line."""
 RECHECK_S = 1.0
@@ -79,7 +80,7 @@ class Access:
         self._local = is_loopback(settings.host)
         self._hosts = frozenset(host.lower() for host in settings.allowed_hosts)
         self._origins = frozenset(origin.rstrip("/").lower() for origin in settings.cors_origins)
-        self._body_limit = max(BODY_LIMIT, 6 * settings.max_content_chars + 1024 * 1024)
+        self._room = 6 * settings.max_content_chars + 1024 * 1024  # one memory fits, however it is escaped
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: D102 - ASGI
         if scope["type"] != "http":
@@ -133,9 +134,7 @@ class Access:
             )
         return "*" in self._origins or not allowed
 
-    async def _principal(
-        self, scope: Scope, headers: Headers, key: str | None, foreign: bool
-    ) -> Principal | None:
+    async def _principal(self, scope: Scope, headers: Headers, key: str | None, foreign: bool) -> Principal | None:
         if key is not None:
             return await self._keys.principal_of(key)
         if scope["path"] in PUBLIC_PATHS:
@@ -153,7 +152,7 @@ class Access:
     def _limit(self, path: str) -> int | None:
         if path in UNLIMITED_PATHS:
             return None
-        return MCP_BODY_LIMIT if _is_mcp(path) else self._body_limit
+        return max(MCP_BODY_LIMIT if _is_mcp(path) else BODY_LIMIT, self._room)
 
 
 class _MisdirectedError(InvalidInputError):

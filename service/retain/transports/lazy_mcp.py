@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
@@ -45,7 +45,7 @@ class LazyMcp:
             await self._http.app(scope, receive, send)
 
     @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
+    async def running(self) -> AsyncGenerator[None]:
         """Hold the task in which MCP lives, once somebody wants it."""
         task = asyncio.create_task(self._live(), name="mcp")
         try:

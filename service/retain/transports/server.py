@@ -6,7 +6,7 @@ import logging
 import signal
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Any
 
 import uvicorn
@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from retain.auth.api_keys import ApiKeys
 from retain.bootstrap import choose_embedder, make_service, open_store
 from retain.core.service import MemoryService, utc_now
-from retain.domain.errors import InvalidInputError, RetainError
+from retain.domain.errors import InvalidInputError
 from retain.settings import Settings
 from retain.transports.access import MCP_PATH, Access, require_safe_binding
 from retain.transports.exchange import Exchanges
@@ -28,8 +28,16 @@ logger = logging.getLogger(__name__)
 SHUTDOWN_S = 5
 """How long running requests may take to end when the server stops."""
 _CORS_REQUEST_HEADERS = (
-    "Authorization", "X-API-Key", "X-Agent-ID", "Idempotency-Key", "Content-Type", "Last-Event-ID",
-    "Mcp-Session-Id", "Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name",
+    "Authorization",
+    "X-API-Key",
+    "X-Agent-ID",
+    "Idempotency-Key",
+    "Content-Type",
+    "Last-Event-ID",
+    "Mcp-Session-Id",
+    "Mcp-Protocol-Version",
+    "Mcp-Method",
+    "Mcp-Name",
 )
 
 
@@ -48,13 +56,14 @@ def create_app(
     mcp = LazyMcp(service)
 
     @contextlib.asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        warming = asyncio.create_task(_warm_up(service))
+    async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
+        loading = app.state.loading = asyncio.create_task(service.warm_up(), name="model")
+        loading.add_done_callback(_log_failure)
         async with mcp.running():
             yield
         closing.set()
-        warming.cancel()
-        await asyncio.gather(warming, return_exceptions=True)
+        loading.cancel()
+        await asyncio.gather(loading, return_exceptions=True)
 
     site = Access(_Site(create_rest(service, closing, lifespan), mcp), keys=keys, settings=settings)
     if not settings.cors_origins:
@@ -82,10 +91,8 @@ class _Site:
         await app(scope, receive, send)
 
 
-async def _warm_up(service: MemoryService) -> None:
-    try:
-        await service.warm_up()
-    except RetainError as error:
+def _log_failure(loading: "asyncio.Task[None]") -> None:
+    if not loading.cancelled() and (error := loading.exception()) is not None:
         logger.error("the embedding model can't be loaded, only keyword search and listing work: %s", error)
 
 
@@ -95,6 +102,12 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, closing: asyncio.Event) -> None:
         super().__init__(config)
         self._closing = closing
+        self.ready = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self.ready.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._closing.set()
@@ -169,11 +182,8 @@ async def _serve_on(
         await asyncio.gather(watching, return_exceptions=True)
 
 
-async def _watch(
-    server: _Server, url: str, announce: Callable[[str], None] | None, stop: asyncio.Event | None
-) -> None:
-    while not server.started:
-        await asyncio.sleep(0.005)  # uvicorn has no hook for this moment
+async def _watch(server: _Server, url: str, announce: Callable[[str], None] | None, stop: asyncio.Event | None) -> None:
+    await server.ready.wait()
     logger.info("listening on %s", url)
     if announce:
         announce(url)

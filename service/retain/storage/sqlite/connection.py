@@ -3,7 +3,7 @@
 import asyncio
 import json
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
@@ -40,7 +40,8 @@ class Connection:
 
     def __init__(self, path: Path, /, *, writer: bool, create: bool = False) -> None:
         flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
-        self._raw = apsw.Connection(str(path), flags=flags, statementcachesize=200)
+        # Typed as Any: on Python 3.11 apsw's stubs lack the type of buffers, and with it most signatures.
+        self._raw: Any = apsw.Connection(str(path), flags=flags, statementcachesize=200)
         self._writer = writer
         self.set_timeout(BUSY_TIMEOUT_MS)
 
@@ -69,8 +70,7 @@ class Connection:
 
     def rows(self, sql: str, bindings: Bindings = (), /) -> list[Row]:
         """Return all rows."""
-        execute = cast("Callable[[str, Bindings], apsw.Cursor]", self._raw.execute)  # its stub is half typed
-        return cast("list[Row]", execute(sql, bindings).fetchall())
+        return cast("list[Row]", self._raw.execute(sql, bindings).fetchall())
 
     def run(self, sql: str, bindings: Bindings = (), /) -> None:
         """Execute a statement whose rows, if it has any, don't matter."""
@@ -108,12 +108,10 @@ class Connection:
         """Whether a transaction is open; SQLite itself rolls back after some failures."""
         return self._raw.in_transaction
 
-    def copy_to(self, target: "Connection", pages: int, /) -> Generator[None]:
-        """Copy the whole database in steps of so many pages, yielding between them."""
+    def copy_to(self, target: "Connection", /) -> None:
+        """Copy the whole database as it is now; in one step, so that writers neither disturb it nor wait for it."""
         with target._raw.backup("main", self._raw, "main") as backup:
-            while not backup.done:
-                backup.step(pages)
-                yield
+            backup.step(-1)
 
     def close(self) -> None:
         """Close. Idempotent."""
@@ -160,6 +158,10 @@ class Database:
     async def outside(self, work: Callable[[Connection], T], /) -> T:
         """Run `work` on the writing connection outside a transaction, for what SQLite refuses within one."""
         return await self._submit(self._write_pool, lambda: self._explained(work, self._writer))
+
+    async def apart(self, work: Callable[[], T], /) -> T:
+        """Run `work`, which opens what it needs itself, beside everything else."""
+        return await self._submit(self._read_pool, work)
 
     async def _submit(self, pool: Executor, work: Callable[[], T]) -> T:
         if self._closed:

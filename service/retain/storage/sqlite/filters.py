@@ -18,11 +18,22 @@ class Condition:
     parts: list[str] = field(default_factory=list[str])
     bindings: list[Value] = field(default_factory=list[Value])
     never: bool = False
+    driver: str = ""
+    """A part that alone yields the keys to look at, when the others need nothing but the key."""
 
     def add(self, part: str, *bindings: Value) -> None:
         """Add a part with the values of its `?`."""
         self.parts.append(part)
         self.bindings.extend(bindings)
+        if part not in _ON_KEYS:
+            self.driver = ""
+
+    @property
+    def keys_sql(self) -> str:
+        """A query for the keys of matching memories, which looks at the table `memory` only where it must."""
+        if not self.driver:
+            return f"SELECT key FROM memory WHERE {self.sql}"
+        return f"SELECT key FROM ({self.driver}) AS memory WHERE {' AND '.join(self.parts[1:]) or '1'}"
 
     @property
     def sql(self) -> str:
@@ -117,24 +128,28 @@ def _add_tags(connection: Connection, made: Condition, where: Filter) -> None:
     if wanted:
         found = [key for key, _ in tag_keys(connection, wanted)]
         made.never |= not found or (where.tag_match == "all" and len(found) < len(wanted))
-        if where.tag_match == "all":
+        if where.tag_match == "all" or len(found) == 1:
             for place, key in enumerate(found):
                 # The rarest tag drives; the others are probed for what it yields.
-                made.add(_HAS_TAG if place == 0 else _CARRIES_TAG, key)
+                made.add(f"memory.key IN ({_TAGGED})" if place == 0 else _CARRIES_TAG, key)
+            made.driver = _TAGGED
         else:
-            made.add(_HAS_ANY_TAG, canonical_json(found))
+            made.add(f"memory.key IN ({_TAGGED_ANY})", canonical_json(found))
+            made.driver = _TAGGED_ANY
     if excluded:
         found = [key for key, _ in tag_keys(connection, excluded)]
         if found:
-            made.add(f"NOT {_CARRIES_ANY_TAG}", canonical_json(found))
+            made.add(_CARRIES_NONE, canonical_json(found))
 
 
-_HAS_TAG = "memory.key IN (SELECT memory FROM memory_tag WHERE tag = ?)"
-_HAS_ANY_TAG = "memory.key IN (SELECT memory FROM memory_tag WHERE tag IN (SELECT value FROM json_each(?)))"
+_TAGGED = "SELECT memory AS key FROM memory_tag WHERE tag = ?"
+_TAGGED_ANY = "SELECT DISTINCT memory AS key FROM memory_tag WHERE tag IN (SELECT value FROM json_each(?))"
 _CARRIES_TAG = "EXISTS (SELECT 1 FROM memory_tag WHERE memory_tag.memory = memory.key AND tag = ?)"
-_CARRIES_ANY_TAG = (
-    "EXISTS (SELECT 1 FROM memory_tag WHERE memory_tag.memory = memory.key AND tag IN (SELECT value FROM json_each(?)))"
+_CARRIES_NONE = (
+    "NOT EXISTS (SELECT 1 FROM memory_tag WHERE memory_tag.memory = memory.key"
+    " AND tag IN (SELECT value FROM json_each(?)))"
 )
+_ON_KEYS = (f"memory.key IN ({_TAGGED})", f"memory.key IN ({_TAGGED_ANY})", _CARRIES_TAG, _CARRIES_NONE)
 
 
 def _names(tags: Iterable[str] | str) -> list[str]:
@@ -145,8 +160,14 @@ def _add_metadata(made: Condition, wanted: Mapping[str, object]) -> None:
     if not wanted:
         return
     for key, value in wanted.items():
-        # Cheap and necessary: the text must hold the key, and a simple value right behind it.
-        quoted = f"{canonical_json(key)}:"
-        literal = value is None or isinstance(value, bool | str)
-        made.add("instr(memory.metadata, ?)", quoted + canonical_json(value) if literal else quoted)
+        made.add("instr(memory.metadata, ?)", f"{canonical_json(key)}:{_certain_start(value)}")
     made.add("retain_matches(memory.metadata, ?)", canonical_json(dict(wanted)))
+
+
+def _certain_start(value: object) -> str:
+    """Return how the JSON of every value equal to `value` begins: a cheap test before the exact one."""
+    if value is None or isinstance(value, bool | str):
+        return canonical_json(value)
+    if isinstance(value, int | float) and 0 < abs(value) < 1e15 and value == int(value):
+        return str(int(value))  # 3 and 3.0 are equal
+    return ""

@@ -8,6 +8,7 @@ what the reader's transaction can't see yet is dropped when its vectors are read
 
 import threading
 from dataclasses import dataclass
+from typing import Any, cast
 
 import apsw
 import numpy as np
@@ -191,4 +192,4 @@ def _followed(connection: Connection, arrays: _Arrays, last: int) -> bool:
 
 def integers(values: NDArray[np.int64], /) -> object:
     """Return whole numbers as a table for `IN carray(?)`; there must be at least one."""
-    return apsw.carray(np.ascontiguousarray(values, dtype=np.int64))  # pyright: ignore[reportArgumentType]
+    return cast("Any", apsw).carray(np.ascontiguousarray(values, dtype=np.int64))

@@ -109,8 +109,14 @@ def _postings(
     if listed is None:
         return np.empty(0, dtype=np.intp), np.empty(0, dtype=np.float32), True
     occurrences = np.fromstring(listed, dtype=np.int64, sep=",")
-    keys, frequencies = np.unique(occurrences, return_counts=True)
-    places = np.minimum(np.searchsorted(view.keys, keys), len(view.keys) - 1)
+    if lookup.last is not None:
+        occurrences.sort()
+    firsts = np.flatnonzero(np.diff(occurrences, prepend=-1))
+    keys = occurrences[firsts]
+    frequencies = np.diff(firsts, append=len(occurrences))
+    places = np.minimum(keys - view.keys[0], len(view.keys) - 1)  # right when no key was ever skipped
+    if not np.array_equal(view.keys[places], keys):
+        places = np.minimum(np.searchsorted(view.keys, keys), len(view.keys) - 1)
     here = (view.keys[places] == keys) & (view.states[places] != GONE)
     return places[here], frequencies[here].astype(np.float32), len(occurrences) < limit
 

@@ -12,6 +12,7 @@ from retain.storage.sqlite import meta
 from retain.storage.sqlite.connection import Connection
 from retain.storage.sqlite.filters import Condition, condition, known_types, namespaces_within, narrowing
 from retain.storage.sqlite.rows import memories_by_key
+from retain.storage.sqlite.tags import tag_counts
 from retain.storage.words import canonical_json
 
 
@@ -106,15 +107,12 @@ def stats(connection: Connection, where: Filter, /) -> Stats:
     conversations = connection.count(
         f"SELECT count(DISTINCT conversation_id) FROM memory WHERE {matching.sql}", matching.values
     )
-    tags = connection.count(
-        f"SELECT count(DISTINCT tag) FROM memory JOIN memory_tag ON memory = key WHERE {matching.sql}", matching.values
-    )
     size = connection.count("PRAGMA page_count") * connection.count("PRAGMA page_size")
     return Stats(
         total=count(connection, where),
         superseded=count(connection, replace(where, states=frozenset(("superseded",)))),
         archived=count(connection, replace(where, states=frozenset(("archived",)))),
-        tags=tags,
+        tags=len(tag_counts(connection, where, 1)),
         conversations=conversations,
         by_type=tuple(counted for counted in types(connection, where) if counted.count),
         model=meta.model_in_use(connection),

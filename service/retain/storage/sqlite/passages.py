@@ -38,7 +38,8 @@ def add_passages(
     """Write the passages of a memory that has none."""
     if not passages:
         return
-    rows = zip(passages, embeddings(vectors), codes(vectors), strict=True)
+    embedded = embeddings(vectors)
+    rows = zip(passages, embedded, codes(embedded), strict=True)
     for ordinal, (passage, embedding, code) in enumerate(rows):
         text = content[passage.start : passage.end]
         words, bigrams = spaced(text), pairs(text)

@@ -47,7 +47,8 @@ def _put_one(connection: Connection, key: int, entry: Entry) -> None:
     connection.run("INSERT INTO next_memory VALUES (?)", (key,))
     if not entry.passages:
         return
-    rows = zip(entry.passages, embeddings(entry.vectors), codes(entry.vectors), strict=True)
+    embedded = embeddings(entry.vectors)
+    rows = zip(entry.passages, embedded, codes(embedded), strict=True)
     for ordinal, (passage, embedding, code) in enumerate(rows):
         text = entry.memory.content[passage.start : passage.end]
         bigrams = pairs(text)

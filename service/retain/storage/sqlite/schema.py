@@ -42,8 +42,9 @@ CREATE UNIQUE INDEX memory_once
 CREATE INDEX memory_newest ON memory(created_at, id);
 CREATE INDEX memory_place ON memory(namespace, state);
 CREATE INDEX memory_occurred ON memory(occurred_at);
-CREATE INDEX memory_type ON memory(type);
-CREATE INDEX memory_conversation ON memory(conversation_id, sequence) WHERE conversation_id IS NOT NULL;
+CREATE INDEX memory_type ON memory(type, state, namespace);
+CREATE INDEX memory_conversation ON memory(conversation_id, sequence, state, namespace)
+    WHERE conversation_id IS NOT NULL;
 CREATE INDEX memory_agent ON memory(agent_id) WHERE agent_id IS NOT NULL;
 
 CREATE TRIGGER memory_added AFTER INSERT ON memory BEGIN

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from retain.core.ports import Candidate, Vectors
 from retain.domain.errors import EmbeddingError
@@ -45,45 +46,49 @@ def candidates(
         meta.require_model(meta.model_in_use(connection), model)
     view = indexes.passages.view(connection)
     mask = _allowed(connection, view, where)
-    if (mask is not None and not mask.any()) or not len(view.keys):
+    if not len(view.keys) or (mask is not None and not mask.any()):
         return []
     words = None if text is None else keywords.keyword_scores(connection, view, indexes.counts, text)
-    by_words = np.empty(0, np.intp) if words is None else keywords.best(words, k, mask, view)
-    if vector is None:
-        chosen, cosines = by_words, {}
-    else:
-        near = _near(view, vector, k, mask)
-        cosines = _cosines(connection, vector, view, np.union1d(near, by_words))
-        ranked = sorted(cosines, key=lambda position: (-cosines[position], -position))
-        chosen = np.union1d(np.array(ranked[:k], dtype=np.intp), by_words[np.isin(by_words, ranked)])
-    return _candidates(connection, view, chosen, cosines, words, text)
+    chosen = np.empty(0, np.intp) if words is None else keywords.best(words, k, mask, view)
+    cosines = None
+    if vector is not None:
+        chosen, cosines = _cosines(connection, vector, view, np.union1d(_near(view, vector, k, mask), chosen))
+        nearest = _first(-cosines, k)
+        kept = np.isin(np.arange(len(chosen)), nearest)
+        if words is not None:
+            matching = np.flatnonzero(words[chosen])
+            kept[matching[_first(-words[chosen[matching]], k)]] = True
+        chosen, cosines = chosen[kept], cosines[kept]
+    scores = None if text is None else np.zeros(len(chosen)) if words is None else words[chosen]
+    return _candidates(connection, view, chosen, cosines, scores)
+
+
+def _first(values: NDArray[np.floating], count: int) -> Positions:
+    """Return where the `count` smallest values are."""
+    return np.arange(len(values)) if len(values) <= count else np.argpartition(values, count)[:count]
 
 
 def _candidates(
     connection: Connection,
     view: View,
     chosen: Positions,
-    cosines: dict[int, float],
-    words: keywords.Scores | None,
-    text: str | None,
+    cosines: NDArray[np.floating] | None,
+    scores: NDArray[np.floating] | None,
 ) -> list[Candidate]:
     if not len(chosen):
         return []
     rows = connection.rows(
         """SELECT passage.key, id, conversation_id, start_char, end_char
-           FROM passage JOIN memory ON memory.key = passage.memory WHERE passage.key IN carray(?)
-           ORDER BY passage.key""",
+           FROM passage JOIN memory ON memory.key = passage.memory WHERE passage.key IN carray(?)""",
         (integers(view.keys[chosen]),),
     )
-    places = np.searchsorted(view.keys, np.array([row[0] for row in rows], dtype=np.int64)).tolist()
-    made = [
-        Candidate(
-            id_, conversation, start, end, cosines.get(position),
-            None if text is None else 0.0 if words is None else float(words[position]),
-        )
-        for position, (_, id_, conversation, start, end) in zip(places, rows, strict=True)
-    ]  # fmt: skip
-    return sorted(made, key=lambda made: (-(made.semantic or 0), -(made.keyword or 0), made.memory_id, made.start))
+    places = {key: place for place, key in enumerate(view.keys[chosen].tolist())}
+    semantic = [None] * len(chosen) if cosines is None else cosines.tolist()
+    keyword = [None] * len(chosen) if scores is None else scores.tolist()
+    return [
+        Candidate(id_, conversation, start, end, semantic[places[key]], keyword[places[key]])
+        for key, id_, conversation, start, end in rows
+    ]
 
 
 def _allowed(connection: Connection, view: View, where: Filter) -> Mask | None:
@@ -101,36 +106,41 @@ def _allowed(connection: Connection, view: View, where: Filter) -> Mask | None:
     if namespaces is not None:
         mask &= np.isin(view.namespaces, namespaces)
     wanted = narrowing(connection, where)
-    if wanted.parts or wanted.never:
-        listed = connection.value(
-            f"SELECT group_concat(key) FROM (SELECT key FROM memory WHERE {wanted.sql})", wanted.values
-        )
-        mask &= np.isin(view.memories, np.fromstring(listed or "", dtype=np.int64, sep=",").astype(np.int32))
+    if wanted.never:
+        mask[:] = False
+    elif wanted.parts and len(view.keys):
+        listed = connection.value(f"SELECT group_concat(key) FROM ({wanted.keys_sql})", wanted.values)
+        matching = np.fromstring(listed or "", dtype=np.int64, sep=",")
+        chosen = np.zeros(int(view.memories.max()) + 1, dtype=np.bool_)
+        chosen[matching[matching < len(chosen)]] = True
+        mask &= chosen[view.memories]
     return None if mask.all() else mask
 
 
 def _near(view: View, vector: Vectors, k: int, mask: Mask | None) -> Positions:
     allowed = len(view.keys) if mask is None else int(np.count_nonzero(mask))
     rescored = max(_RESCORED, _RESCORED_PER_RESULT * k, len(view.keys) // _RESCORED_SHARE)
-    code = code_words([codes(vector[None, :])[0].tobytes()])[:, 0]
+    code = code_words([codes(embeddings(vector[None, :]))[0].tobytes()])[:, 0]
     return view.nearest(code, EXACT_LIMIT if allowed <= EXACT_LIMIT else rescored, mask)
 
 
-def _cosines(connection: Connection, vector: Vectors, view: View, positions: Positions) -> dict[int, float]:
-    """Return the exact cosine of each passage that this transaction can see."""
+def _cosines(
+    connection: Connection, vector: Vectors, view: View, positions: Positions
+) -> tuple[Positions, NDArray[np.floating]]:
+    """Return those positions that this transaction can see, ascending, and the exact cosine of each."""
     if not len(positions):
-        return {}
+        return positions, np.empty(0)
     rows = connection.rows(
-        """SELECT passage, 1 - vec_distance_cosine(vec_int8(embedding), vec_int8(?)) FROM vector
+        """SELECT passage, vec_distance_cosine(vec_int8(embedding), vec_int8(?)) FROM vector
            WHERE passage IN carray(?) ORDER BY passage""",
         (embeddings(vector[None, :])[0].tobytes(), integers(view.keys[positions])),
     )
-    places = np.searchsorted(view.keys, np.array([row[0] for row in rows], dtype=np.int64)).tolist()
-    return {place: _clipped(cosine) for place, (_, cosine) in zip(places, rows, strict=True)}
-
-
-def _clipped(cosine: float | None) -> float:
-    return 0.0 if cosine is None else max(-1.0, min(1.0, cosine))  # None: a vector of zeros
+    if not rows:
+        return positions[:0], np.empty(0)
+    keys, distances = zip(*rows, strict=True)
+    cosines = 1 - np.array(distances, dtype=np.float64)
+    cosines[np.isnan(cosines)] = 0  # NULL in SQL: a vector of zeros
+    return np.searchsorted(view.keys, np.array(keys, dtype=np.int64)), np.clip(cosines, -1, 1)
 
 
 def similar(
@@ -144,9 +154,9 @@ def similar(
     while True:
         near = _near(view, vector, wanted, mask)
         best: dict[int, tuple[float, int]] = {}
-        for position, cosine in _cosines(connection, vector, view, near).items():
+        for position, cosine in zip(*_cosines(connection, vector, view, near), strict=True):
             memory = int(view.memories[position])
-            best[memory] = max(best.get(memory, (-2.0, 0)), (cosine, -position))
+            best[memory] = max(best.get(memory, (-2.0, 0)), (float(cosine), -int(position)))
         if len(best) >= k or len(near) < wanted:
             break
         wanted = max(4 * wanted, 4 * len(near))

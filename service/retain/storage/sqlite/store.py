@@ -11,6 +11,7 @@ from retain.core.ports import (
     Change,
     Clock,
     Entry,
+    Problem,
     RequestKey,
     StoredKey,
     Vectors,
@@ -33,6 +34,7 @@ from retain.storage.sqlite import (
     changes,
     keys,
     listing,
+    maintenance,
     memories,
     meta,
     migrations,
@@ -165,6 +167,23 @@ class SqliteStore:
     async def events(self, after: int, limit: int, /, *, namespace: str) -> list[Event]:
         """See `EventLog.events`."""
         return await self._database.read(lambda db: changes.events(db, after, limit, namespace))
+
+    async def check(self) -> list[Problem]:
+        """See `Maintenance.check`."""
+        return await self._database.write(maintenance.check)
+
+    async def repair(self) -> list[Problem]:
+        """See `Maintenance.repair`."""
+        await self._database.write(maintenance.repair)
+        return await self.check()
+
+    async def compact(self) -> tuple[int, int]:
+        """See `Maintenance.compact`."""
+        return await self._database.outside(lambda db: maintenance.compact(db, self.path))
+
+    async def backup(self, path: str, /) -> None:
+        """See `Maintenance.backup`."""
+        await self._database.apart(lambda: maintenance.backup(self.path, Path(path).expanduser().absolute()))
 
     async def begin_reembedding(self, model: Model, /) -> int:
         """See `Reembedding.begin_reembedding`."""

@@ -1,8 +1,10 @@
 """Tags in their table: giving, taking, counting, renaming."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from retain.domain.memory import Filter, TagCount
+from retain.domain.memory import STATES, Filter, TagCount
+from retain.domain.text import ROOT
 from retain.storage.sqlite import changes
 from retain.storage.sqlite.connection import Connection
 from retain.storage.sqlite.filters import condition
@@ -37,14 +39,23 @@ def _insert(connection: Connection, memory: int, names: Sequence[str], first: in
 
 def tag_counts(connection: Connection, where: Filter, minimum_use: int, /) -> list[TagCount]:
     """Return the tags in use within `where`, most used first, ties by name."""
-    wanted = condition(connection, where)
-    rows = connection.rows(
-        f"""SELECT name, count(*) AS n
-            FROM memory JOIN memory_tag ON memory_tag.memory = memory.key JOIN tag ON tag.key = memory_tag.tag
-            WHERE {wanted.sql} GROUP BY tag.key HAVING n >= ? ORDER BY n DESC, name""",
-        (*wanted.values, minimum_use),
-    )
-    return [TagCount(name, count) for name, count in rows]
+    # The counters say it all when nothing but the namespace of all restricts.
+    whole = replace(where, namespace=None if where.namespace == ROOT else where.namespace)
+    if whole in (Filter(states=STATES), Filter()) and (where.states == STATES or not _any_hidden(connection)):
+        sql, bindings = "SELECT name, uses AS n FROM tag WHERE n >= ? ORDER BY n DESC, name", []
+    else:
+        wanted = condition(connection, where)
+        sql, bindings = (
+            f"""SELECT name, count(*) AS n
+                FROM memory JOIN memory_tag ON memory_tag.memory = memory.key JOIN tag ON tag.key = memory_tag.tag
+                WHERE {wanted.sql} GROUP BY tag.key HAVING n >= ? ORDER BY n DESC, name""",
+            wanted.values,
+        )
+    return [TagCount(name, uses) for name, uses in connection.rows(sql, (*bindings, minimum_use))]
+
+
+def _any_hidden(connection: Connection) -> bool:
+    return bool(connection.rows("SELECT 1 FROM namespace WHERE superseded + archived > 0 LIMIT 1"))
 
 
 def retag(connection: Connection, sources: Sequence[str], target: str, where: Filter, at_ms: int, /) -> int:

@@ -24,16 +24,22 @@ def embeddings(vectors: Vectors, /) -> NDArray[np.int8]:
     return np.rint(vectors * (127 / np.where(peak > 0, peak, 1))).astype(np.int8)
 
 
-def codes(vectors: Vectors, /) -> NDArray[np.uint8]:
+def codes(embedded: NDArray[np.int8], /) -> NDArray[np.uint8]:
     """Return (n, 8·w) bytes: for each component one bit a threshold, set when the component lies above it.
 
     From 384 dimensions on the one threshold is 0. Short vectors get several, so that every code has some 384 bits
     and the number of bits in which two codes differ still tells near from far.
     """
-    size = vectors.shape[1]
+    size = embedded.shape[1]
     levels = _thresholds(max(1, min(_MOST_LEVELS, _ENOUGH_BITS // size)))
-    bits = vectors[:, :, None] > levels / np.sqrt(np.float32(size))
-    packed = np.packbits(bits.reshape(len(vectors), -1), axis=1)
+    if len(levels) == 1:
+        bits = embedded > 0
+    else:
+        vectors = embedded.astype(np.float32)
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        scaled = vectors * (np.sqrt(np.float32(size)) / np.where(lengths > 0, lengths, 1))
+        bits = (scaled[:, :, None] > levels).reshape(len(embedded), -1)
+    packed = np.packbits(bits, axis=1)
     return np.pad(packed, ((0, 0), (0, -packed.shape[1] % 8)))
 
 

@@ -1,0 +1,1 @@
+"""The command line: parse, call one method of the core, print."""

@@ -46,10 +46,10 @@ def facts(memory: "Memory", out: Output, /) -> str:
 
 def hits_table(hits: Iterable["Hit"], out: Output, /) -> Table:
     """Return hits with rank, score, snippet, and why they were found."""
-    grid = Table.grid(padding=(0, 2, 0, 0), expand=True)
+    grid = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
     grid.add_column(justify="right", style=_QUIET)
     grid.add_column(justify="right", style="bold")
-    grid.add_column(ratio=1, overflow="fold")
+    grid.add_column(overflow="fold")
     for rank, hit in enumerate(hits, 1):
         snippet = clipped(one_line(hit.snippet), _MOST_SNIPPET_CELLS, ellipsis=out.glyphs.ellipsis)
         body = Text(snippet)
@@ -69,8 +69,8 @@ def why(signals: Mapping[str, float], /) -> str:
 
 def memories_table(memories: Iterable["Memory"], out: Output, /) -> Table:
     """Return memories of a listing: the beginning of each on one line, what is known of it, its id."""
-    grid = Table.grid(expand=True)
-    grid.add_column(ratio=1, overflow="fold")
+    grid = Table.grid(pad_edge=False)
+    grid.add_column(overflow="fold")
     width = out.console.width
     for memory in memories:
         body = Text(clipped(one_line(memory.content), width, ellipsis=out.glyphs.ellipsis), style="bold")
@@ -82,9 +82,9 @@ def memories_table(memories: Iterable["Memory"], out: Output, /) -> Table:
 
 def show_memory(memory: "Memory", out: Output, /) -> None:
     """Print all there is of one memory."""
-    grid = Table.grid(padding=(0, 2, 0, 0), expand=True)
+    grid = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
     grid.add_column(style=_QUIET)
-    grid.add_column(ratio=1, overflow="fold")
+    grid.add_column(overflow="fold")
     rows: dict[str, str | None] = {
         "id": memory.id,
         "type": memory.type,

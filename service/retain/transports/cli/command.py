@@ -1,7 +1,7 @@
 """How a function becomes a command: the options that all commands share, and groups of options as dataclasses."""
 
 import inspect
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
@@ -22,16 +22,16 @@ CONNECTION_PANEL = "Where to, and how to print"
 class Connection:
     """The options of every command; given before or after the command's name."""
 
-    json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON document.", rich_help_panel=CONNECTION_PANEL)
-    ] = False
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.", rich_help_panel=CONNECTION_PANEL)] = (
+        False
+    )
     database: Annotated[
         str | None,
         typer.Option(
             "--database",
             "-d",
             metavar="URL",
-            help="The database: sqlite:///PATH or a path. [env: RETAIN_DATABASE_URL]",
+            help="The database: sqlite:///PATH or a path. (env RETAIN_DATABASE_URL)",
             rich_help_panel=CONNECTION_PANEL,
         ),
     ] = None
@@ -40,7 +40,7 @@ class Connection:
         typer.Option(
             "--url",
             metavar="URL",
-            help="Use the service that runs there instead of a database. [env: RETAIN_URL, RETAIN_API_KEY]",
+            help="Use the service that runs there instead of a database. (env RETAIN_URL, RETAIN_API_KEY)",
             rich_help_panel=CONNECTION_PANEL,
         ),
     ] = None
@@ -49,7 +49,7 @@ class Connection:
         typer.Option(
             "--config",
             metavar="FILE",
-            help="The settings file instead of retain.toml. [env: RETAIN_CONFIG]",
+            help="The settings file instead of retain.toml. (env RETAIN_CONFIG)",
             rich_help_panel=CONNECTION_PANEL,
         ),
     ] = None
@@ -87,9 +87,8 @@ class Call:
         options = self.connection
         if options.database and options.url:
             raise InvalidInputError("give --database or --url, not both", field="url")
-        read = SettingsWithSources.read(
-            config_file=options.config, database_url=options.database, url=options.url, **self.arguments
-        )
+        given = {"database_url": options.database, "url": options.url, **self.arguments}
+        read = SettingsWithSources.read(given, config_file=options.config)
         for name, nearest in read.unknown.items():
             if nearest:
                 self.out.remark(f"warning: {name} is no setting and has no effect; did you mean {nearest}?")
@@ -118,7 +117,7 @@ class Call:
         return self.read.settings
 
     @asynccontextmanager
-    async def memory(self) -> "AsyncIterator[MemoryAPI]":
+    async def memory(self) -> "AsyncGenerator[MemoryAPI]":
         """Open the database, or connect to the service, for as long as the block lasts."""
         settings = self.read.settings
         if self.service_url:
@@ -138,10 +137,9 @@ class Call:
 
 
 def _log(read: "SettingsWithSources") -> None:
-    import logging
+    from retain.transports.logs import configure_logging
 
-    level = read.settings.log_level if read.sources["log_level"] != "default" else "warning"
-    logging.basicConfig(level=level.upper(), format="%(levelname)s %(name)s: %(message)s")
+    configure_logging(read.settings.log_level if read.sources["log_level"] != "default" else "warning")
 
 
 CommandFunction = Callable[..., Coroutine[Any, Any, None] | None]
@@ -167,15 +165,28 @@ def command(
     return register
 
 
+def register_root(app: typer.Typer, /) -> Callable[[CommandFunction], CommandFunction]:
+    """Register a function `(call, *, …)` whose options come before the name of any command."""
+
+    def register(function: CommandFunction) -> CommandFunction:
+        app.callback()(_with_options(function))
+        return function
+
+    return register
+
+
 def _with_options(function: CommandFunction) -> Callable[..., None]:
     signature = inspect.signature(function, eval_str=True)
     declared = list(signature.parameters.values())[1:]
     groups: dict[str, type[Any]] = {"": Connection}
-    groups |= {each.name: each.annotation for each in declared if is_dataclass(each.annotation)}
+    for each in declared:
+        if isinstance(each.annotation, type) and is_dataclass(each.annotation):
+            groups[each.name] = each.annotation
 
     def run(ctx: typer.Context, **values: Any) -> None:
         filled = {
-            name: group(**{each.name: values.pop(each.name) for each in fields(group)}) for name, group in groups.items()
+            name: group(**{each.name: values.pop(each.name) for each in fields(group)})
+            for name, group in groups.items()
         }
         connection = cast("Connection", filled.pop("")).merged(ctx.obj)
         if ctx.invoked_subcommand is not None:
@@ -206,4 +217,3 @@ def _option_parameters(group: type[Any]) -> list[inspect.Parameter]:
         inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=hints[each.name])
         for each in fields(group)
     ]
-

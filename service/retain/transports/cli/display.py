@@ -67,7 +67,9 @@ def _is_harmless(character: str) -> bool:
 
 
 def _escape(character: str) -> str:
-    return character.encode("ascii", "backslashreplace").decode() if ord(character) > 127 else f"\\x{ord(character):02x}"
+    return (
+        character.encode("ascii", "backslashreplace").decode() if ord(character) > 127 else f"\\x{ord(character):02x}"
+    )
 
 
 def _continues(cluster: str, character: str) -> bool:

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
@@ -41,21 +41,21 @@ def decoded(raw: bytes, name: str) -> str:
 
 
 @contextmanager
-def opened(file: str) -> Iterator[BinaryIO]:
-    """Open a file, or standard input for "-", for reading bytes.
+def opened(file: str) -> Generator[tuple[BinaryIO, int | None]]:
+    """Open a file, or standard input for "-", for reading bytes; the second value is its size when known.
 
     Raises:
         InvalidInputError: there is no such file, or it can't be read.
     """
     if file == STANDARD:
-        yield sys.stdin.buffer
+        yield sys.stdin.buffer, None
         return
     try:
         stream = Path(file).expanduser().open("rb")
     except OSError as error:
         raise InvalidInputError(f"can't read {file}: {error.strerror}", field="file") from None
     with stream:
-        yield stream
+        yield stream, os.fstat(stream.fileno()).st_size
 
 
 def read_turns(file: str) -> list[Any]:
@@ -64,7 +64,7 @@ def read_turns(file: str) -> list[Any]:
     Raises:
         InvalidInputError: the file can't be read or is no JSON.
     """
-    with opened(file) as stream:
+    with opened(file) as (stream, _):
         text = decoded(stream.read(), _name(file))
     if text.lstrip().startswith("["):
         return cast("list[Any]", _parsed(text, _name(file)))
@@ -72,7 +72,9 @@ def read_turns(file: str) -> list[Any]:
     return [_parsed(line, f"line {number}") for number, line in enumerate(lines, 1)]
 
 
-async def read_records(stream: BinaryIO, file: str, progress: Callable[[int], None]) -> AsyncIterator[Mapping[str, Any]]:
+async def read_records(
+    stream: BinaryIO, file: str, progress: Callable[[int], None]
+) -> AsyncIterator[Mapping[str, Any]]:
     """Yield the JSON object of each line; `progress` learns how many bytes each took.
 
     Raises:
@@ -89,7 +91,7 @@ async def read_records(stream: BinaryIO, file: str, progress: Callable[[int], No
 
 
 @contextmanager
-def replacing(file: str, *, overwrite: bool) -> Iterator[TextIO]:
+def replacing(file: str, *, overwrite: bool) -> Generator[TextIO]:
     """Open a new file for writing that takes its name only when the block ends well.
 
     Raises:

@@ -37,7 +37,7 @@ KeyOption = Annotated[
 def register(app: typer.Typer, /) -> None:
     """Add the commands to `app`."""
     command(app, "store", panel=PANEL)(store)
-    command(app, "store-session", panel=PANEL)(store_session)
+    command(app, "session", panel=PANEL)(session)
     command(app, "get", panel=PANEL)(get)
     command(app, "update", panel="Change")(update)
     command(app, "delete", panel="Change")(delete)
@@ -48,7 +48,7 @@ async def store(
     text: TextArgument,
     *,
     tags: TagsOption = None,
-    type: Annotated[  # noqa: A002 - the name of the field
+    type: Annotated[
         str | None, typer.Option("--type", metavar="TYPE", help="observation unless said; see: retain types.")
     ] = None,
     metadata: MetadataOption = None,
@@ -87,7 +87,7 @@ async def store(
         _show_stored(stored, call)
 
 
-async def store_session(
+async def session(
     call: Call,
     file: Annotated[
         str,
@@ -102,9 +102,7 @@ async def store_session(
     mode: Annotated[
         Literal["turn", "session"], typer.Option("--mode", help="One memory a turn, or one for all.")
     ] = "turn",
-    type: Annotated[  # noqa: A002 - the name of the field
-        str | None, typer.Option("--type", metavar="TYPE", help="conversation unless said.")
-    ] = None,
+    type: Annotated[str | None, typer.Option("--type", metavar="TYPE", help="conversation unless said.")] = None,
     tags: TagsOption = None,
     metadata: MetadataOption = None,
     namespace: NamespaceOption = None,
@@ -166,7 +164,7 @@ async def update(
     content: Annotated[
         str | None, typer.Option("--content", metavar="TEXT", help="New text; - reads it from standard input.")
     ] = None,
-    type: Annotated[str | None, typer.Option("--type", metavar="TYPE", help="New type.")] = None,  # noqa: A002
+    type: Annotated[str | None, typer.Option("--type", metavar="TYPE", help="New type.")] = None,
     tags: Annotated[
         list[str] | None, typer.Option("--tag", "-t", metavar="TAG", help="Replaces all tags; may be repeated.")
     ] = None,
@@ -261,7 +259,8 @@ async def _delete(
         from retain.domain.errors import InvalidInputError
 
         raise InvalidInputError(
-            f"this would delete {counted(count, 'memory', 'memories')}; confirm with --yes or --expect {count}", field="yes"
+            f"this would delete {counted(count, 'memory', 'memories')}; confirm with --yes or --expect {count}",
+            field="yes",
         )
     if count and not typer.confirm(f"Delete {counted(count, 'memory', 'memories')} for good?", err=True):
         raise typer.Exit(1)
@@ -293,4 +292,3 @@ def text_or_stdin(text: str) -> str:
     from retain.transports.cli.files import read_stdin
 
     return read_stdin().removesuffix("\n").removesuffix("\r")
-

@@ -40,15 +40,13 @@ class FilterOptions:
         str | None, _filter("--timezone", metavar="ZONE", help='Zone for times: "Europe/Berlin" or "+02:00".')
     ] = None
     agent_id: Annotated[str | None, _filter("--agent", metavar="ID", help="By this agent.")] = None
-    conversation_id: Annotated[
-        str | None, _filter("--conversation", metavar="ID", help="Of this conversation.")
-    ] = None
+    conversation_id: Annotated[str | None, _filter("--conversation", metavar="ID", help="Of this conversation.")] = None
     metadata: Annotated[
         str | None, _filter("--metadata", metavar="JSON", help="Whose metadata holds these keys with these values.")
     ] = None
     states: Annotated[
-        list[Literal["active", "superseded", "archived"]] | None,
-        _filter("--state", help="In this state (active unless said); may be repeated."),
+        list[str] | None,
+        _filter("--state", metavar="STATE", help="active (unless said), superseded or archived; may be repeated."),
     ] = None
 
     def given(self) -> dict[str, Any]:

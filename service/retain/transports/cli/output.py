@@ -5,15 +5,13 @@ import os
 import sys
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from retain.domain.errors import RetainError
 from retain.transports.cli.display import one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-_DEFAULT_WIDTH = 80
 
 
 def never_crash_on_output() -> None:
@@ -29,10 +27,9 @@ def is_unicode(stream: TextIO, /) -> bool:
     return (getattr(stream, "encoding", None) or "ascii").lower().replace("-", "").startswith("utf")
 
 
-def write_json(value: object, stream: TextIO | None = None, /) -> None:
-    """Write one indented JSON document; characters that the stream lacks as JSON escapes."""
-    stream = stream or sys.stdout
-    stream.write(json.dumps(value, indent=2, ensure_ascii=not is_unicode(stream)) + "\n")
+def write_json(value: object, /) -> None:
+    """Write one indented JSON document to stdout; characters that it lacks as JSON escapes."""
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=not is_unicode(sys.stdout)) + "\n")
 
 
 def close_quietly_after_broken_pipe() -> None:
@@ -80,10 +77,10 @@ class Output:
         write_json(value)
 
     def line(self, text: str, /, style: str | None = None) -> None:
-        """Write one line that the caller made safe; it is wrapped, never cut."""
+        """Write text that the caller made safe. A terminal gets it wrapped at words; a pipe or file as it is."""
         from rich.text import Text
 
-        self.console.print(Text(text, style=style or ""))
+        self.console.print(Text(text, style=style or ""), soft_wrap=not self.console.is_terminal)
 
     def remark(self, text: str, /) -> None:
         """Tell people something that is no part of the answer."""
@@ -93,32 +90,17 @@ class Output:
 def _console(*, stderr: bool) -> "Console":
     from rich.console import Console
 
-    stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() or os.environ.get("COLUMNS", "").isdigit() else _DEFAULT_WIDTH
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=width, soft_wrap=False)
-
-
-def problem_to_json(error: RetainError, /) -> dict[str, Any]:
-    """Return an error as the RFC 9457 problem that the service sends."""
-    from retain.transports.errors import rendering
-
-    shown = rendering(error)
-    return {
-        "type": "about:blank",
-        "title": shown.title,
-        "status": shown.status,
-        "detail": str(error),
-        "code": error.code,
-        "field": error.field,
-    }
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
 
 
 def show_error(error: RetainError, /, *, as_json: bool) -> int:
     """Write `error` to stderr and return the exit code."""
     from retain.transports.errors import rendering
+    from retain.transports.problems import problem
 
     if as_json:
-        write_json(problem_to_json(error), sys.stderr)
+        _, _, document = problem(error)
+        sys.stderr.write(document.decode("ascii") + "\n")
     else:
         sys.stderr.write(f"error: {one_line(str(error))}\n")
     return rendering(error).exit_code

@@ -1,6 +1,7 @@
 """MCP over stdin and stdout: the handshake is answered at once, the database and the model open behind it."""
 
 import asyncio
+import importlib
 import logging
 import signal
 import threading
@@ -59,6 +60,7 @@ class _Memory:
     def __init__(self, open_service: ServiceOpener) -> None:
         self._open_service = open_service
         self._opening: asyncio.Task[MemoryService] | None = None
+        self._warming: asyncio.Task[None] | None = None
 
     def start(self) -> "asyncio.Task[MemoryService]":
         """Begin to open, unless that is under way or done."""
@@ -68,7 +70,11 @@ class _Memory:
         return self._opening
 
     async def _open(self) -> "MemoryService":
-        return await self._open_service()
+        # Imported on a thread: the event loop has clients to answer meanwhile.
+        await asyncio.to_thread(importlib.import_module, "retain.bootstrap")
+        service = await self._open_service()
+        self._warming = asyncio.create_task(_warm(service))
+        return service
 
     async def of(self, context: Context) -> "MemoryService":
         """Return the service, for the local user. A failure is told, and the next call tries again."""
@@ -85,7 +91,17 @@ class _Memory:
         if self._opening is None:
             return
         with suppress(RetainError):
-            await (await self._opening).aclose()
+            service = await self._opening
+            if self._warming is not None:
+                await self._warming
+            await service.aclose()
+
+
+async def _warm(service: "MemoryService") -> None:
+    try:
+        await service.warm_up()
+    except RetainError as error:
+        _log.warning("the model can't be loaded, only keyword search and listing work: %s", error)
 
 
 def _heard(opening: "asyncio.Task[MemoryService]") -> None:

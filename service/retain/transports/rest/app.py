@@ -9,6 +9,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from retain.core.service import MemoryService
 from retain.domain.errors import InvalidInputError, RetainError
@@ -48,7 +49,7 @@ def create_rest(service: MemoryService, closing: asyncio.Event, lifespan: Lifesp
         redirect_slashes=False,
         responses={"default": {"model": ProblemAnswer, "description": "A problem (RFC 9457)"}},
     )
-    app.state.service, app.state.closing = service, closing
+    app.state.service, app.state.closing, app.state.loading = service, closing, None
     for part in (memories, catalogue, transfer, events, health):
         app.include_router(part.router, prefix="/api")
     app.add_api_route("/docs", _docs, include_in_schema=False)
@@ -56,6 +57,7 @@ def create_rest(service: MemoryService, closing: asyncio.Event, lifespan: Lifesp
     app.add_exception_handler(RetainError, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _framework)
+    app.add_exception_handler(ClientDisconnect, _gone)
     app.add_exception_handler(Exception, _unexpected)
     return app
 
@@ -79,6 +81,10 @@ async def _refused(request: Request, error: Exception) -> Response:
     return _answer(*problem(error))
 
 
+async def _gone(request: Request, error: Exception) -> Response:
+    return _framework_answer(400, "Broken off", "the client went before its request was whole")
+
+
 async def _unexpected(request: Request, error: Exception) -> Response:
     return _answer(*problem(RetainError(UNEXPECTED)))
 
@@ -88,7 +94,8 @@ async def _invalid(request: Request, error: Exception) -> Response:
     faults = error.errors()
     first: Any = faults[0]
     if first["type"] == "json_invalid":
-        return _answer(*problem(InvalidInputError("the body is not JSON: " + str(first["ctx"]["error"]), field="body"), 400))
+        refused = InvalidInputError(f"the body is not JSON: {first['ctx']['error']}", field="body")
+        return _answer(*problem(refused, 400))
     kind = request.headers.get("content-type", "")
     if first["loc"] == ("body",) and "json" not in kind and first["type"] != "missing":
         detail = f"send the body as application/json, not {kind[:80] or 'without a content type'}"

@@ -1,12 +1,13 @@
 """Whether the service lives and is ready; details only for those who may see everything."""
 
+import asyncio
 import time
 
 from fastapi import APIRouter, Request, Response
 
 from retain.core.policy import Principal
 from retain.core.service import MemoryService
-from retain.domain.errors import RetainError
+from retain.domain.errors import EmbeddingError, RetainError
 from retain.domain.text import ROOT
 from retain.transports.rest.answers import HealthAnswer
 from retain.transports.rest.memories import answers
@@ -26,12 +27,7 @@ async def live() -> Response:
 @router.get("/health/ready", responses=answers(HealthAnswer, 200, 503))
 async def ready(request: Request) -> Response:
     """Answer 200 when the model is loaded and fits the database, which answers; otherwise 503."""
-    service: MemoryService = request.app.state.service
-    problem: RetainError | None = None
-    try:
-        await service.require_ready()
-    except RetainError as error:
-        problem = error
+    problem = await _problem(request.app.state.service, request.app.state.loading)
     status = "healthy" if problem is None else "degraded"
     form: dict[str, object] = {"status": status}
     principal: Principal | None = request.state.principal
@@ -46,3 +42,15 @@ async def ready(request: Request) -> Response:
 async def health(request: Request) -> Response:
     """The same as ready."""
     return await ready(request)
+
+
+async def _problem(service: MemoryService, loading: "asyncio.Task[None] | None") -> RetainError | None:
+    if loading is not None and not loading.done():
+        return EmbeddingError("the embedding model is being loaded")
+    if loading is not None and (failure := loading.exception()) is not None:
+        return failure if isinstance(failure, RetainError) else EmbeddingError("the embedding model can't be loaded")
+    try:
+        await service.require_ready()
+    except RetainError as error:
+        return error
+    return None

@@ -53,9 +53,7 @@ def answers(model: type, *statuses: int) -> dict[int | str, dict[str, Any]]:
 async def store(body: NewMemoryFields, service: Service, key: IdempotencyKey) -> Response:
     """Store a memory: 201, or 200 when the same text was there already (new tags are added to it)."""
     stored = await service.store(body.to_new_memory(), idempotency_key=key)
-    return json_answer(
-        stored_to_json(stored), _status([stored]), {"location": f"/api/memories/{stored.memory.id}"}
-    )
+    return json_answer(stored_to_json(stored), _status([stored]), {"location": f"/api/memories/{stored.memory.id}"})
 
 
 @router.post("/memories/batch", responses=answers(BatchAnswer, 200, 201), openapi_extra=documented_key())
@@ -68,9 +66,7 @@ async def store_batch(body: BatchFields, service: Service, key: IdempotencyKey) 
 @router.post("/sessions", responses=answers(SessionAnswer, 200, 201), openapi_extra=documented_key())
 async def store_session(body: SessionFields, service: Service, key: IdempotencyKey) -> Response:
     """Store a conversation: one memory a turn, or one for the whole session."""
-    session = await service.store_session(
-        body.to_turns(), mode=body.mode, idempotency_key=key, **body.to_fields()
-    )
+    session = await service.store_session(body.to_turns(), mode=body.mode, idempotency_key=key, **body.to_fields())
     return json_answer(stored_session_to_json(session), _status(session.stored))
 
 
@@ -92,9 +88,7 @@ async def search(body: SearchFields, service: Service) -> Response:
 @router.post("/memories/delete", responses=answers(DeletedAnswer))
 async def delete_many(body: DeleteFields, service: Service) -> Response:
     """Remove all memories that match a filter; `dry_run` shows which."""
-    deleted = await service.delete_many(
-        body.to_filter(), dry_run=body.dry_run, expected_count=body.expected_count
-    )
+    deleted = await service.delete_many(body.to_filter(), dry_run=body.dry_run, expected_count=body.expected_count)
     return json_answer(deleted_to_json(deleted))
 
 

@@ -2,7 +2,7 @@
 
 import json
 from html import escape
-from typing import Any
+from typing import Any, cast
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 56rem; margin: 2rem auto; padding: 0 1rem; color: #1c2330 }
@@ -52,7 +52,8 @@ def _operation(method: str, path: str, operation: dict[str, Any], schemas: dict[
         parts.append(_table("Parameters", [_row(name, field, place) for name, field, place in rows]))
     if body := operation.get("requestBody"):
         for kind, media in body["content"].items():
-            parts.append(f"<p>Body: <code>{escape(kind)}</code></p>{_fields('Fields', media.get('schema', {}), schemas)}")
+            parts.append(f"<p>Body: <code>{escape(kind)}</code></p>")
+            parts.append(_fields("Fields", media.get("schema", {}), schemas))
     for status, answer in operation["responses"].items():
         if status != "default":
             schema = answer.get("content", {}).get("application/json", {}).get("schema", {})
@@ -87,5 +88,5 @@ def _kind(field: dict[str, Any]) -> str:
     if "anyOf" in field:
         return " | ".join(_kind(option) for option in field["anyOf"])
     kind = field.get("type", "")
-    kinds = " | ".join(kind) if isinstance(kind, list) else str(kind)
+    kinds = " | ".join(cast("list[str]", kind)) if isinstance(kind, list) else str(kind)
     return f"{kinds} of {_kind(field['items'])}" if kind == "array" and "items" in field else kinds

@@ -71,9 +71,7 @@ def documented_query(model: type[Wire], /) -> dict[str, Any]:
     for name, field in schema["properties"].items():
         if field.get("type") == "object":
             field = {**field, "type": "string", "description": f"{field.get('description', name)}, as JSON"}
-        parameters.append(
-            {"name": name, "in": "query", "schema": field, "description": field.get("description", "")}
-        )
+        parameters.append({"name": name, "in": "query", "schema": field, "description": field.get("description", "")})
     return {QUERY: parameters}
 
 

@@ -1,0 +1,89 @@
+"""What is asked of Retain: every row of the table, and the ratios that no change may worsen."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["time", "fact", "ratio", "report"]
+"""How a miss counts. "fact": correctness and sizes, the same on every machine, fail the run. "ratio": two values of
+the same run compared, fail the run. "time": depends on the machine, fails the run with --strict only. "report":
+nothing is asked."""
+
+TIME_TOLERANCE = 0.10
+"""By how much a time may miss its figure before --strict fails: what repeated runs on an idle machine differ by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One row: its key, what it is in words, the unit, and what is asked.
+
+    Attributes:
+        at_most, at_least: The bound, whichever there is.
+    """
+
+    key: str
+    what: str
+    unit: str
+    kind: Kind
+    at_most: float | None = None
+    at_least: float | None = None
+
+    @property
+    def asked(self) -> str:
+        """Return the bound in words; empty when nothing is asked."""
+        if self.at_most is not None:
+            return f"{self.at_most:,g}" if self.at_most == 0 else f"<= {self.at_most:,g}"
+        return "" if self.at_least is None else f">= {self.at_least:,g}"
+
+    def excess(self, value: float, /) -> float:
+        """Return by which share of the bound `value` misses it; 0 when it is reached."""
+        if self.at_most is not None and value > self.at_most:
+            return (value - self.at_most) / self.at_most if self.at_most else float("inf")
+        if self.at_least is not None and value < self.at_least:
+            return (self.at_least - value) / self.at_least
+        return 0.0
+
+
+FIGURES = (
+    Figure("start", "start to first healthy answer, model loaded", "CPU s", "time", at_most=2.0),
+    Figure("resident", "resident memory after 100 recalls, large", "MB", "fact", at_most=310),
+    Figure("query", "query embedding, 12 tokens", "CPU ms", "time", at_most=11),
+    Figure("batch", "batch embedding, 128-token texts", "tokens/s", "time", at_least=3_500),
+    Figure("recall_rest_small", "recall over REST, small", "CPU ms", "time", at_most=18),
+    Figure("recall_rest_large", "recall over REST, large", "CPU ms", "time", at_most=21),
+    Figure("recall_process_small", "recall in process, small", "CPU ms", "report"),
+    Figure("recall_process_large", "recall in process, large", "CPU ms", "report"),
+    Figure("recall_core_large", "the same without the query embedding", "CPU ms", "report"),
+    Figure("quality", "questions whose memory is in the top 5, large", "share", "fact", at_least=0.9),
+    Figure("store_rest_empty", "store over REST, 60 words, empty", "CPU ms", "time", at_most=50),
+    Figure("store_rest_large", "store over REST, 60 words, large", "CPU ms", "time", at_most=50),
+    Figure("fill", "store_many, batches of 500", "memories/s", "report"),
+    Figure("disk", "bytes on disk of a 60-word memory, large", "bytes", "report"),
+    Figure("load_ops", "16 clients, half store half recall", "ops/s", "time", at_least=35),
+    Figure("load_store_p95", "- slowest 5 % of stores begin at", "s", "time", at_most=1.5),
+    Figure("load_errors", "- errors", "", "fact", at_most=0),
+    Figure("share_ops", "4 processes on one file, mixed", "ops/s", "report"),
+    Figure("share_locked", "- answers \"locked\" and other errors", "", "fact", at_most=0),
+    Figure("share_lost", "- acknowledged writes lost", "", "fact", at_most=0),
+    Figure("kill_disagree", "kill -9 of writers: rows that disagree", "", "fact", at_most=0),
+    Figure("kill_lost", "- acknowledged writes lost", "", "fact", at_most=0),
+    Figure("help", "retain --help", "CPU s", "time", at_most=0.35),
+    Figure("mcp", "stdio MCP, start to initialize answered", "CPU s", "time", at_most=2.8),
+    Figure("mcp_bytes", "MCP tools/list", "bytes", "fact", at_most=12_000),
+    Figure("mcp_tools", "- tools", "", "fact", at_most=10),
+    Figure("packages_base", "packages: base", "", "fact", at_most=42),
+    Figure("megabytes_base", "- size, model included", "MB", "fact", at_most=285),
+    Figure("packages_server", "packages: with [server]", "", "fact", at_most=66),
+    Figure("megabytes_server", "- size, model included", "MB", "fact", at_most=335),
+    Figure("dense", "dense candidates, k = 10, large", "CPU ms", "report"),
+    Figure("vec0", "baseline: vec0 float32 scan, k = 10", "CPU ms", "report"),
+    Figure("keywords", "keyword candidates, k = 10, large", "CPU ms", "report"),
+    Figure("fts5", "baseline: FTS5, all terms OR, bm25", "CPU ms", "report"),
+    Figure("vec0_ratio", "vec0 scan : dense candidates", "times", "ratio", at_least=3),
+    Figure("fts5_ratio", "FTS5 : keyword candidates", "times", "ratio", at_least=1.5),
+    Figure("recall_growth", "recall, large : small", "times", "ratio", at_most=1.6),
+    Figure("store_growth", "store, large : empty", "times", "ratio", at_most=1.5),
+    Figure("rest_overhead", "recall, REST : in process", "times", "ratio", at_most=2),
+    Figure("fill_ratio", "store_many : encoder alone", "share", "ratio", at_least=0.8),
+)
+
+BY_KEY = {figure.key: figure for figure in FIGURES}

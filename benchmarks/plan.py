@@ -1,0 +1,41 @@
+"""How much is measured: `BENCH=quick` for a smoke test, the standard plan for the figures."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Sizes in memories, times in seconds, the rest in operations.
+
+    Attributes:
+        small, large: Memories in the two databases that recall is measured on.
+        starts: Runs of whatever is measured by starting a process.
+        operations: Recalls and stores of one measurement, after `warm_up` others that do not count.
+        load_s, clients: How long and by how many clients the server is loaded.
+        sharing_s, processes: How long and by how many processes one file is shared.
+        kill_rounds: How many writers are killed.
+    """
+
+    name: str
+    small: int = 1_000
+    large: int = 10_000
+    starts: int = 3
+    operations: int = 200
+    warm_up: int = 30
+    load_s: float = 30.0
+    clients: int = 16
+    sharing_s: float = 20.0
+    processes: int = 4
+    kill_rounds: int = 50
+
+
+PLANS = {
+    plan.name: plan
+    for plan in (
+        Plan("standard"),
+        Plan("quick", small=300, large=1_000, starts=1, operations=60, load_s=8, sharing_s=5, kill_rounds=6),
+        Plan("tiny", small=20, large=40, starts=1, operations=8, warm_up=2, load_s=1, clients=4, sharing_s=1,
+             processes=2, kill_rounds=2),
+    )
+}  # fmt: skip
+"""By name. "tiny" only proves that everything runs; its figures mean nothing."""
