@@ -42,6 +42,18 @@ async def test_a_correction_is_stored_and_says_what_it_resembles(service: Memory
     assert 0 < second.similar_to[0].score <= 1
 
 
+async def test_a_longer_note_is_compared_as_a_whole(service: MemoryService) -> None:
+    text = (
+        "The importer reads the nightly file from the partner at two. It skips rows without an order number and "
+        "writes them to a report. Retries happen {} times with a pause of a minute, then Jonas is paged by the system."
+    )
+    first = await service.store(text.format(3))
+    second = await service.store(text.format(5))
+    assert [similar.id for similar in second.similar_to] == [first.memory.id]
+    other = await service.store("The importer reads the nightly file from the partner at two. Cats sleep a lot. " * 2)
+    assert other.similar_to == ()
+
+
 async def test_an_unrelated_memory_resembles_nothing(service: MemoryService) -> None:
     await service.store("Limit is 100/min")
     assert (await service.store("The office plants are watered on Mondays")).similar_to == ()

@@ -39,7 +39,8 @@ OBJECT: dict[str, Any] = {"type": "object"}
 
 
 def said(*content: Any, error: bool = False) -> CallToolResult:
-    return CallToolResult(content=[TextContent(text=one) if isinstance(one, str) else one for one in content], is_error=error)
+    blocks = [TextContent(text=one) if isinstance(one, str) else one for one in content]
+    return CallToolResult(content=blocks, is_error=error)
 
 
 def fixed(*content: Any, error: bool = False) -> Body:

@@ -1,7 +1,7 @@
 """Runs the official MCP conformance suite against our server for each protocol revision; `make conformance`.
 
 Twice: with sessions and event streams, where all that is scored must pass, and as `retain serve` is, where that which
-is about streams cannot apply. The suite and the Node that it needs come from npm once, pinned, into var/conformance (git-ignored).
+is about streams cannot apply. The suite and the Node that it needs come from npm once, pinned, into var/conformance.
 """
 
 import json

@@ -12,6 +12,7 @@ import warnings
 from typing import Any
 
 import uvicorn
+from fixtures import fixtures
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from mcp.shared.exceptions import MCPDeprecationWarning
@@ -26,7 +27,6 @@ from mcp_types import (
     UnsubscribeRequestParams,
 )
 
-from fixtures import fixtures
 from retain.auth.api_keys import ApiKeys
 from retain.bootstrap import choose_embedder, make_service, open_store
 from retain.core.service import MemoryService, utc_now

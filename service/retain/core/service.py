@@ -63,6 +63,8 @@ MAX_QUERY_CHARS = 10_000
 SESSION_TYPE = "conversation"
 MAX_SIMILAR = 3
 """Most earlier memories that a store reports as similar."""
+MAX_COMPARED = 8
+"""Memories of up to so many passages are compared with earlier ones."""
 EVENT_POLL_S = 0.2
 """How often a stream of events looks for changes by other processes."""
 _EVENT_BATCH = 500
@@ -186,12 +188,23 @@ class MemoryService:
         return [Stored(outcome.memory, outcome.created) for outcome in written]
 
     async def _similar_to(self, memory: Memory, vectors: Vectors, model: Model) -> tuple[Similar, ...]:
-        """Return earlier memories close to a new one; turns of conversations and long texts are not compared."""
-        if memory.conversation_id is not None or len(vectors) != 1:
+        """Return earlier memories close to a new one; turns of conversations and long texts are not compared.
+
+        Every passage of the new memory counts alike: what resembles it has a like passage for each of them.
+        """
+        if memory.conversation_id is not None or len(vectors) > MAX_COMPARED:
             return ()
         where = Filter(namespace=memory.namespace)
-        near = await self._store.similar(vectors[0], where, MAX_SIMILAR + 1, model=model)
-        return tuple(item for item in near if item.id != memory.id and item.score >= SIMILAR_FROM)[:MAX_SIMILAR]
+        near = await asyncio.gather(
+            *(self._store.similar(vector, where, MAX_SIMILAR + 1, model=model) for vector in vectors)
+        )
+        found = [item for one in near for item in one if item.id != memory.id]
+        totals: dict[str, float] = {}
+        for item in found:
+            totals[item.id] = totals.get(item.id, 0.0) + item.score / len(vectors)
+        best = {item.id: item for item in sorted(found, key=lambda item: item.score)}
+        alike = [replace(best[id_], score=score) for id_, score in totals.items() if score >= SIMILAR_FROM]
+        return tuple(sorted(alike, key=lambda item: -item.score)[:MAX_SIMILAR])
 
     async def _require_visible(self, supersedes: str | None) -> None:
         if supersedes:

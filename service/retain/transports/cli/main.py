@@ -1,5 +1,6 @@
 """The command `retain`. Heavy modules are imported inside the commands, so that `retain --help` is quick."""
 
+import itertools
 import logging
 import sys
 from collections.abc import Sequence
@@ -59,7 +60,7 @@ def run() -> None:
 def main(arguments: Sequence[str], /) -> int:
     """Run one command and return its exit code; every failure is one line on stderr (or JSON with `--json`)."""
     never_crash_on_output()
-    as_json = "--json" in arguments
+    as_json = "--json" in itertools.takewhile(lambda argument: argument != "--", arguments)
     try:
         outcome: object = app(list(arguments), prog_name="retain", standalone_mode=False)
         sys.stdout.flush()
@@ -81,7 +82,7 @@ def _show_failure(error: Exception, *, as_json: bool) -> int:
     from retain.domain.errors import InvalidInputError, RetainError
 
     if isinstance(error, USAGE_ERRORS):
-        message = str(getattr(error, "format_message", error.__str__)())
+        message = str(getattr(error, "format_message", error.__str__)()).replace("Value error, ", "")
         if not message:  # the help was printed instead
             return 2
         context = getattr(error, "ctx", None)
@@ -94,3 +95,7 @@ def _show_failure(error: Exception, *, as_json: bool) -> int:
             "details are shown, please report them"
         )
     return show_error(error, as_json=as_json)
+
+
+if __name__ == "__main__":
+    run()

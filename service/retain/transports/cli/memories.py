@@ -1,4 +1,4 @@
-"""The commands about single memories: store, store-session, get, update, delete."""
+"""The commands about single memories: store, session, get, update, delete."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from retain.transports.cli.command import Call, command
-from retain.transports.cli.options import FilterOptions, IdArgument, YesOption, checked
+from retain.transports.cli.options import FilterOptions, IdArgument, YesOption, checked, tag_list
 
 if TYPE_CHECKING:
     from retain.core.api import MemoryAPI
@@ -18,7 +18,7 @@ TextArgument = Annotated[
 ]
 TagsOption = Annotated[
     list[str] | None,
-    typer.Option("--tag", "-t", metavar="TAG", help="A tag; may be repeated. A comma is part of the tag."),
+    typer.Option("--tag", "-t", metavar="TAG", help="A tag, or several with commas; may be repeated."),
 ]
 MetadataOption = Annotated[str | None, typer.Option("--metadata", metavar="JSON", help='A JSON object: {"pr": 12}.')]
 NamespaceOption = Annotated[str | None, typer.Option("--namespace", "-n", metavar="PATH", help="As in /team/project.")]
@@ -69,7 +69,7 @@ async def store(
     values = {
         "content": text_or_stdin(text),
         "type": type,
-        "tags": tags,
+        "tags": tag_list(tags),
         "metadata": metadata,
         "namespace": namespace,
         "agent_id": agent_id,
@@ -122,7 +122,7 @@ async def session(
         "turns": read_turns(file),
         "mode": mode,
         "type": type,
-        "tags": tags,
+        "tags": tag_list(tags),
         "metadata": metadata,
         "namespace": namespace,
         "agent_id": agent_id,
@@ -131,16 +131,16 @@ async def session(
     }
     fields = checked(SessionFields, given(values))
     async with call.memory() as memory:
-        session = await memory.store_session(
+        outcome = await memory.store_session(
             fields.to_turns(), mode=mode, idempotency_key=idempotency_key, **fields.to_fields()
         )
     if call.out.as_json:
-        call.out.json(stored_session_to_json(session))
+        call.out.json(stored_session_to_json(outcome))
     else:
-        new = sum(stored.created for stored in session.stored)
+        new = sum(stored.created for stored in outcome.stored)
         call.out.line(
-            f"stored {counted(new, 'memory', 'memories')} of conversation {session.conversation_id}"
-            + (f"; {len(session.stored) - new} were there already" if new < len(session.stored) else "")
+            f"stored {counted(new, 'memory', 'memories')} of conversation {outcome.conversation_id}"
+            + (f"; {len(outcome.stored) - new} were there already" if new < len(outcome.stored) else "")
         )
 
 
@@ -166,7 +166,7 @@ async def update(
     ] = None,
     type: Annotated[str | None, typer.Option("--type", metavar="TYPE", help="New type.")] = None,
     tags: Annotated[
-        list[str] | None, typer.Option("--tag", "-t", metavar="TAG", help="Replaces all tags; may be repeated.")
+        list[str] | None, typer.Option("--tag", "-t", metavar="TAG", help="Replaces all tags; commas or repeated.")
     ] = None,
     no_tags: Annotated[bool, typer.Option("--no-tags", help="Take all tags away.")] = False,
     metadata: Annotated[
@@ -193,7 +193,7 @@ async def update(
         {
             "content": None if content is None else text_or_stdin(content),
             "type": type,
-            "tags": tags,
+            "tags": tag_list(tags),
             "metadata": metadata,
             "occurred_at": occurred_at,
             "superseded_by": superseded_by,

@@ -22,15 +22,15 @@ def _filter(*names: str, help: str, metavar: str | None = None) -> Any:
 class FilterOptions:
     """Which memories are meant; conditions add up."""
 
-    tags: Annotated[list[str] | None, _filter("--tag", "-t", metavar="TAG", help="With this tag; may be repeated.")] = (
-        None
-    )
+    tags: Annotated[
+        list[str] | None, _filter("--tag", "-t", metavar="TAG", help="With this tag; commas or repeated for several.")
+    ] = None
     tag_match: Annotated[Literal["any", "all"], _filter("--tag-match", help="Any or all of the tags.")] = "any"
     exclude_tags: Annotated[
-        list[str] | None, _filter("--exclude-tag", metavar="TAG", help="Without this tag; may be repeated.")
+        list[str] | None, _filter("--exclude-tag", metavar="TAG", help="Without this tag; commas or repeated.")
     ] = None
     types: Annotated[
-        list[str] | None, _filter("--type", metavar="TYPE", help="Of this type or below it; may be repeated.")
+        list[str] | None, _filter("--type", metavar="TYPE", help="Of this type or below it; commas or repeated.")
     ] = None
     namespace: Annotated[str | None, _filter("--namespace", "-n", metavar="PATH", help="In here and below.")] = None
     since: Annotated[str | None, _filter("--since", metavar="TIME", help="Happened then or later: 2026-03-01.")] = None
@@ -46,12 +46,15 @@ class FilterOptions:
     ] = None
     states: Annotated[
         list[str] | None,
-        _filter("--state", metavar="STATE", help="active (unless said), superseded or archived; may be repeated."),
+        _filter("--state", metavar="STATE", help="active (unless said), superseded or archived; commas or repeated."),
     ] = None
 
     def given(self) -> dict[str, Any]:
         """Return the conditions by the field names of the wire models, those that were not given left out."""
-        return {name: value for name, value in asdict(self).items() if value not in (None, [])}
+        values = asdict(self)
+        for name in ("tags", "exclude_tags", "types", "states"):
+            values[name] = tag_list(values[name])
+        return {name: value for name, value in values.items() if value not in (None, [])}
 
     def is_empty(self) -> bool:
         """Whether nothing restricts."""
@@ -66,6 +69,21 @@ class FilterOptions:
         from retain.transports.schemas import FilterFields
 
         return checked(FilterFields, self.given()).to_filter()
+
+
+def tag_list(values: list[str] | None, /) -> list[str] | None:
+    """Return the values of a repeatable option as one list.
+
+    Each may hold several, separated by commas; a JSON array keeps the commas of its strings.
+
+    Raises:
+        InvalidInputError: a JSON array holds something else.
+    """
+    if values is None:
+        return None
+    from retain.transports.wire import split_texts
+
+    return [text for value in values for text in split_texts(value, "tags")]
 
 
 def checked(model: type[M], values: dict[str, Any], /) -> M:

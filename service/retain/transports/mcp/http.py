@@ -92,8 +92,9 @@ def _without_sessions(app: ASGIApp) -> ASGIApp:
 
 def _refusal(scope: Scope) -> Response | None:
     if scope["method"] != "POST":
-        return _error(405, "Method not allowed: this server has no sessions and no stream of its own; use POST",
-                      {"Allow": "POST"})
+        return _error(
+            405, "Method not allowed: this server has no sessions and no stream of its own; use POST", {"Allow": "POST"}
+        )
     headers = dict(scope["headers"])
     handshake_era = headers.get(_VERSION, b"").decode("latin-1") in {"", *HANDSHAKE_PROTOCOL_VERSIONS}
     if handshake_era and _SESSION in headers:

@@ -28,8 +28,9 @@ def prompts(memory_of: MemoryOf, /) -> tuple[PromptFeature, ...]:
         recall = await (await memory_of(context)).recall(topic)
         found = answers.found(recall, offset=0, max_chars=DEFAULT_MAX_CHARS).text
         return _said(
-            f"What is remembered about {topic}", f"Use what is remembered about: {topic}\n\n{found}\n\n"
-            "Say which memories you rely on, and where they contradict each other or what you see now."
+            f"What is remembered about {topic}",
+            f"Use what is remembered about: {topic}\n\n{found}\n\n"
+            "Say which memories you rely on, and where they contradict each other or what you see now.",
         )
 
     async def save_learnings(context: Context, arguments: Mapping[str, str]) -> GetPromptResult:

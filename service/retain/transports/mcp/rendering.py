@@ -57,8 +57,12 @@ class Item:
         if self.whole:
             return self.form
         content = self.memory.content
-        return {**self.form, "content": content[self.start : self.end], "content_offset": self.start,
-                "content_chars": len(content)}
+        return {
+            **self.form,
+            "content": content[self.start : self.end],
+            "content_offset": self.start,
+            "content_chars": len(content),
+        }
 
     def block(self, tag: str) -> str:
         """Return the delimited text."""

@@ -91,9 +91,7 @@ class _Handlers:
     async def list_tools(self, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
         return ListToolsResult(tools=[tool.definition for tool in self._features.tools])
 
-    async def call_tool(
-        self, context: Context, params: CallToolRequestParams
-    ) -> CallToolResult | InputRequiredResult:
+    async def call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
         tool = self._tools.get(params.name)
         if tool is None:
             known = ", ".join(self._tools)

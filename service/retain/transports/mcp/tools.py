@@ -166,12 +166,20 @@ _KINDS: tuple[_Kind[Any], ...] = (
         reads=True,
     ),
     _Kind(
-        "memory_get", "Read one memory; a long one in parts.", GetArguments,
-        {"id": "string", "content": "string", "type": "string", "tags": "array", "metadata": "object"}, get, reads=True,
+        "memory_get",
+        "Read one memory; a long one in parts.",
+        GetArguments,
+        {"id": "string", "content": "string", "type": "string", "tags": "array", "metadata": "object"},
+        get,
+        reads=True,
     ),
     _Kind(
-        "memory_list", "List memories that match a filter, newest first, in pages.", ListArguments,
-        {**_MEMORIES, "total": "integer"}, list_memories, reads=True,
+        "memory_list",
+        "List memories that match a filter, newest first, in pages.",
+        ListArguments,
+        {**_MEMORIES, "total": "integer"},
+        list_memories,
+        reads=True,
     ),
     _Kind(
         "memory_update",
@@ -191,8 +199,12 @@ _KINDS: tuple[_Kind[Any], ...] = (
         destroys=True,
     ),
     _Kind(
-        "memory_stats", "Count memories by type and state, with the tags most used.", StatsArguments,
-        {"total": "integer", "by_type": "array", "top_tags": "array"}, stats, reads=True,
+        "memory_stats",
+        "Count memories by type and state, with the tags most used.",
+        StatsArguments,
+        {"total": "integer", "by_type": "array", "top_tags": "array"},
+        stats,
+        reads=True,
     ),
 )
 
