@@ -21,12 +21,12 @@ demo: $(READY)  ## store lifelike memories and find them again over REST, MCP an
 	@$(BIN)/python tools/demo.py
 
 test: $(READY)  ## run the whole suite
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 lint: $(READY)  ## formatting rules, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-cache
 
 types: $(READY) ## static types, strict
 	$(BIN)/pyright

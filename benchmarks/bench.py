@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 
-from benchmarks.corpus import KnownVectors, Vectors, fill, opened, real_embedder, vectors_of
+from benchmarks.corpus import KnownVectors, fill, opened, real_embedder
 from benchmarks.plan import Plan
 from benchmarks.texts import Text, texts
 from retain.core.ports import Embedder
@@ -49,9 +49,9 @@ class Bench:
         return real_embedder()
 
     @cached_property
-    def vectors(self) -> Vectors:
-        """The vectors of the large database, in the order of `stored`."""
-        return vectors_of(self.stored, self.embedder, self._cache)
+    def known(self) -> KnownVectors:
+        """The embedder that fills databases."""
+        return KnownVectors(self.embedder, self._cache)
 
     @cached_property
     def small(self) -> Path:
@@ -69,13 +69,12 @@ class Bench:
 
     def _filled(self, name: str, count: int) -> Path:
         path = self.folder / f"{name}.db"
-        contents = [text.content for text in self.stored]
-        known = KnownVectors(self.embedder, contents, self.vectors)
 
         async def work() -> None:
-            _, service = await opened(path, known)
+            _, service = await opened(path, self.known)
             await fill(service, self.stored[:count])
             await service.aclose()
 
         asyncio.run(work())
+        self.known.save()
         return path

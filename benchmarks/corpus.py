@@ -1,6 +1,5 @@
 """The memories of a run with the vectors that the real model gives them, and databases filled with them."""
 
-import asyncio
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,14 +20,21 @@ BATCH = 500
 
 
 class KnownVectors:
-    """An embedder that knows the vectors of some texts, so that filling a second database needs no model time.
+    """An embedder that remembers the vectors of passages in a file, so that a second run fills its databases quickly.
 
-    Only databases are filled with it; nothing that is measured embeds through it.
+    Only databases are filled with it; nothing that is measured embeds through it. The file belongs to one model, and
+    a vector to the exact text of a passage.
     """
 
-    def __init__(self, embedder: Embedder, texts: Sequence[str], vectors: Vectors) -> None:
+    def __init__(self, embedder: Embedder, folder: Path) -> None:
         self._embedder = embedder
-        self._vectors = dict(zip(texts, vectors, strict=True))
+        self._file = folder / f"vectors-{hashlib.sha256(embedder.model_id.encode()).hexdigest()[:16]}.npz"
+        self._known: dict[str, Vectors] = {}
+        if self._file.is_file():
+            with np.load(self._file) as held:
+                self._known = dict(zip(held["digests"].tolist(), held["vectors"], strict=True))
+        self.used: dict[str, Vectors] = {}
+        """Every passage embedded so far in this run, with its vector."""
         self.model_id = embedder.model_id
         self.dimensions = embedder.dimensions
         self.passage_tokens = embedder.passage_tokens
@@ -36,12 +42,22 @@ class KnownVectors:
         self.embed_query = embedder.embed_query
 
     async def embed_passages(self, texts: Sequence[str], /) -> Vectors:
-        """Return the known vectors.
+        """Return (n, d) float32 unit rows; the model makes those that are not known."""
+        digests = [hashlib.sha256(text.encode()).hexdigest()[:32] for text in texts]
+        missing = [place for place, digest in enumerate(digests) if digest not in self._known]
+        made = await self._embedder.embed_passages([texts[place] for place in missing])
+        self._known |= {digests[place]: vector for place, vector in zip(missing, made, strict=True)}
+        vectors = np.stack([self._known[digest] for digest in digests])
+        self.used |= dict(zip(texts, vectors, strict=True))
+        return vectors
 
-        Raises:
-            KeyError: a text is not known.
-        """
-        return np.stack([self._vectors[text] for text in texts])
+    def save(self) -> None:
+        """Write the file anew."""
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        np.savez(self._file, digests=np.array(list(self._known)), vectors=np.stack(list(self._known.values())))
+
+    async def warm_up(self) -> None:
+        """Do nothing: the model is loaded when it is needed."""
 
     async def aclose(self) -> None:
         """Leave the embedder open: it is not this one's."""
@@ -49,7 +65,8 @@ class KnownVectors:
 
 def settings(database: Path, **more: object) -> Settings:
     """Return the default settings for a database, whatever the environment says."""
-    return SettingsWithSources.read(environment={}, database_url=str(database), offline=True, **more).settings
+    chosen = {"database_url": str(database), "offline": True, **more}
+    return SettingsWithSources.read(chosen, environment={}).settings
 
 
 def real_embedder() -> Embedder:
@@ -69,23 +86,3 @@ async def fill(service: MemoryService, texts: Sequence[Text]) -> None:
     for start in range(0, len(texts), BATCH):
         batch = texts[start : start + BATCH]
         await service.store_many([NewMemory(content=text.content, tags=text.tags) for text in batch])
-
-
-def vectors_of(texts: Sequence[Text], embedder: Embedder, cache: Path) -> Vectors:
-    """Return the model's vectors of all texts, from `cache` as far as they were made before.
-
-    The file's name holds the model and a digest of the texts, so it can't serve other texts or another model.
-    """
-    contents = [text.content for text in texts]
-    digest = hashlib.sha256("\n".join([embedder.model_id, *contents]).encode()).hexdigest()[:16]
-    file = cache / f"vectors-{digest}.npy"
-    if file.is_file():
-        return np.load(file)
-    vectors = asyncio.run(_embedded(embedder, contents))
-    cache.mkdir(parents=True, exist_ok=True)
-    np.save(file, vectors)
-    return vectors
-
-
-async def _embedded(embedder: Embedder, contents: Sequence[str]) -> Vectors:
-    return await embedder.embed_passages(contents)

@@ -62,7 +62,7 @@ FIGURES = (
     Figure("load_store_p95", "- slowest 5 % of stores begin at", "s", "time", at_most=1.5),
     Figure("load_errors", "- errors", "", "fact", at_most=0),
     Figure("share_ops", "4 processes on one file, mixed", "ops/s", "report"),
-    Figure("share_locked", "- answers \"locked\" and other errors", "", "fact", at_most=0),
+    Figure("share_locked", '- answers "locked" and other errors', "", "fact", at_most=0),
     Figure("share_lost", "- acknowledged writes lost", "", "fact", at_most=0),
     Figure("kill_disagree", "kill -9 of writers: rows that disagree", "", "fact", at_most=0),
     Figure("kill_lost", "- acknowledged writes lost", "", "fact", at_most=0),

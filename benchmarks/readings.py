@@ -29,9 +29,10 @@ class Timed:
     p50_ms: float
     p95_ms: float
 
-    def reading(self) -> Reading:
-        """Return the CPU time, with the wall times as the remark."""
-        return Reading(self.cpu_ms, f"wall p50 {self.p50_ms:.1f}, p95 {self.p95_ms:.1f} ms")
+    def reading(self, remark: str = "") -> Reading:
+        """Return the CPU time, with the wall times and `remark` beside it."""
+        walls = f"wall p50 {self.p50_ms:.1f}, p95 {self.p95_ms:.1f} ms"
+        return Reading(self.cpu_ms, f"{walls}; {remark}" if remark else walls)
 
 
 class Stopwatch:

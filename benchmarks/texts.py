@@ -171,7 +171,7 @@ _SHAPES: dict[str, tuple[Sequence[str], Sequence[str], Sequence[str]]] = {
 """By kind: openings, closings, questions."""
 
 _LONG_ASIDES = (
-    "Nobody had {v1} the {a1} {n1}, so the {n2} looked {a2} until {other} compared it with the {n3} of the week before.",
+    "Nobody had {v1} the {a1} {n1}, so the {n2} looked {a2} until {other} compared it with the {n3} of last week.",
     "{other} suggested a {a1} {n1} instead, but the {n2} would have taken {number} days and the {n3} was too {a2}.",
     "We first {v1} the {n1} and then {v2} the {n2}, which made no difference apart from a more {a1} {n3}.",
     "The {a1} {n1} showed {number} percent more {n2} than usual, and that is what a {a2} {n3} would look like.",

@@ -1,10 +1,17 @@
 """The vocabulary of the generated memories. Made for this benchmark; nothing is taken from anywhere."""
 
-COMPONENTS = """importer exporter scheduler gateway dashboard parser indexer replicator mailer collector renderer
+
+def _words(text: str, between: str | None = None) -> list[str]:
+    return [" ".join(part.split()) for part in text.split(between)]
+
+
+COMPONENTS = _words("""
+importer exporter scheduler gateway dashboard parser indexer replicator mailer collector renderer
 resolver balancer archiver validator dispatcher planner notifier crawler optimiser compiler sampler uploader registry
 tokenizer throttler forwarder aggregator inspector migrator publisher subscriber translator supervisor watcher bridge
 ledger mirror sandbox pipeline warehouse console calendar queue cache proxy worker daemon agent broker vault editor
-emulator simulator checker linter packager installer launcher profiler debugger tracer recorder player formatter""".split()
+emulator simulator checker linter packager installer launcher profiler debugger tracer recorder player formatter
+""")
 
 SETTINGS: tuple[tuple[str, str], ...] = (
     ("connection pool", "pool of connections"),
@@ -74,7 +81,8 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
 )
 """How a memory tells it, how a question does."""
 
-NOUNS = """contract schema migration rollout deadline review baseline budget checklist runbook dependency upgrade
+NOUNS = _words("""
+contract schema migration rollout deadline review baseline budget checklist runbook dependency upgrade
 fallback snapshot partition constraint column cursor header payload endpoint fixture mock harness warning exception
 stack trace metric histogram percentile counter gauge label annotation comment branch merge conflict commit release
 candidate tag artifact container image volume mount network subnet route certificate secret password rotation audit
@@ -88,25 +96,31 @@ promise iterator generator closure decorator annotation enum struct record tuple
 kernel driver firmware sensor printer scanner keyboard monitor battery cable rack cabinet generator invoice receipt
 refund discount subscription voucher shipment parcel warehouse inventory supplier catalogue price margin tax currency
 ledger balance statement account profile avatar preference consent notice banner newsletter campaign audience segment
-region country city office desk visitor badge door elevator garden kitchen weather season winter morning evening""".split()
+region country city office desk visitor badge door elevator garden kitchen weather season winter morning evening
+""")
 
-ADJECTIVES = """quiet brittle sturdy obsolete recent modest generous narrow shallow thorough tedious clever naive
+ADJECTIVES = _words("""
+quiet brittle sturdy obsolete recent modest generous narrow shallow thorough tedious clever naive
 explicit implicit idle busy stubborn gentle hidden obvious subtle rare frequent seasonal nightly weekly monthly annual
 temporary permanent optional mandatory internal external public private shared isolated nested flat sparse dense
 compact verbose terse faulty reliable flaky stable volatile persistent transient synchronous asynchronous parallel
 sequential incremental complete partial empty crowded remote local regional global foreign domestic legal technical
 financial medical educational experimental provisional official informal polite urgent patient careful reckless cheap
-costly slow rapid sudden gradual linear exponential random uniform skewed noisy clean dirty fresh stale warm cold""".split()
+costly slow rapid sudden gradual linear exponential random uniform skewed noisy clean dirty fresh stale warm cold
+""")
 
-VERBS = """noticed documented reverted patched renamed simplified postponed approved rejected measured profiled
+VERBS = _words("""
+noticed documented reverted patched renamed simplified postponed approved rejected measured profiled
 reproduced isolated replaced removed extended shortened rewrote translated archived restored duplicated compared
 verified signed encrypted rotated escalated delegated automated scheduled cancelled reopened reassigned estimated
 forecast budgeted audited sampled filtered sorted grouped merged split inlined extracted decoupled wrapped mocked
 stubbed benchmarked throttled cached invalidated preloaded streamed buffered flushed compacted indexed partitioned
 replicated migrated backfilled validated sanitised escaped parsed serialised compressed unpacked mounted drained
-cordoned rebooted upgraded downgraded pinned vendored forked published deprecated announced discussed sketched""".split()
+cordoned rebooted upgraded downgraded pinned vendored forked published deprecated announced discussed sketched
+""")
 
-REASONS = """because the vendor changed the format without notice|since two teams wrote to the same table|as the load
+REASONS = _words(
+    """because the vendor changed the format without notice|since two teams wrote to the same table|as the load
 test had used far too few accounts|because a default was copied from the old platform|since nobody owned that part any
 more|because the library swallows the first exception|as the feature flag was only set in staging|because the clock
 of one host ran ahead|since the documentation described the previous version|because the backup job held a lock for
@@ -115,14 +129,19 @@ returned what we hoped for|because rounding happened twice|as the certificate ch
 were not idempotent|since the migration had been applied by hand|because the cache key left out the tenant|as the
 queue was shared with the reporting jobs|because the parser trusted the declared length|since the limit counts bytes
 and not characters|because the worker ignored the termination signal|as the lookup table was built only once|because
-an environment variable was misspelt""".replace("\n", " ").split("|")
+an environment variable was misspelt""",
+    "|",
+)
 
-WHENS = """on Monday morning|after the spring release|during the load test|in the second week of March|just before the
+WHENS = _words(
+    """on Monday morning|after the spring release|during the load test|in the second week of March|just before the
 audit|at the end of the quarter|on the day of the launch|while the team was travelling|after the region moved|during
 the night shift|in early December|before the holidays|after lunch on Thursday|within an hour of the rollout|over the
 long weekend|during the migration|after the third attempt|in the middle of the demo|since the last upgrade|shortly
-after midnight""".replace("\n", " ").split("|")
+after midnight""",
+    "|",
+)
 
-ONSETS = "b br c ch d dr f fl g gr h j k kl l m n p pr qu r s st t tr v w z".split()
-NUCLEI = "a e i o u ai ea io ou".split()
-CODAS = "l n r s t x m nd rk st".split()
+ONSETS = _words("b br c ch d dr f fl g gr h j k kl l m n p pr qu r s st t tr v w z")
+NUCLEI = _words("a e i o u ai ea io ou")
+CODAS = _words("l n r s t x m nd rk st")

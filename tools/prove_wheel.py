@@ -26,26 +26,22 @@ def size_mb(folder: Path) -> float:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink()) / 1e6
 
 
-def prove(wheel: Path, extra: str, folder: Path) -> str:
+def install(wheel: Path, extra: str, folder: Path) -> tuple[list[str], float]:
+    """Install the wheel into a fresh environment; return its packages and megabytes, pip and setuptools aside."""
     run(sys.executable, "-m", "venv", folder)
     python = folder / "bin" / "python"
     run(python, "-m", "pip", "install", "--quiet", "--upgrade", "pip>=25.1")
-    run(
-        python,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-compile",
-        "-c",
-        ROOT / "constraints.txt",
-        f"{wheel}{extra}",
-    )
+    constraints = ROOT / "constraints.txt"
+    run(python, "-m", "pip", "install", "--quiet", "--no-compile", "-c", constraints, f"{wheel}{extra}")
     run(python, "-m", "pip", "check")
     listed = json.loads(run(python, "-m", "pip", "list", "--format=json"))
     packages = [item["name"] for item in listed if item["name"] not in ("pip", "setuptools", "wheel")]
     run(python, "-m", "pip", "uninstall", "--quiet", "--yes", "pip", "setuptools")
-    megabytes = size_mb(folder)
+    return packages, size_mb(folder)
+
+
+def prove(wheel: Path, extra: str, folder: Path) -> str:
+    packages, megabytes = install(wheel, extra, folder)
     most_packages, most_megabytes = LIMITS[extra]
     line = (
         f"retain{extra}: {len(packages)} packages (asked <= {most_packages}), "

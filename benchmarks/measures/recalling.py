@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.baselines import K, Baselines
+from benchmarks.baselines import Baselines, K
 from benchmarks.bench import Bench
 from benchmarks.corpus import opened
 from benchmarks.processes import Client, Server, resident_mb
@@ -47,9 +47,9 @@ def over_rest(database: Path, asked: Sequence[Text], warm_up: int, size: str) ->
         stopwatch = Stopwatch(server.cpu_seconds)
         for text in asked[warm_up:]:
             stopwatch.run(lambda text=text: found.append(_found(client, text)))
+        readings = {f"recall_rest_{size}": stopwatch.timed().reading()}
         megabytes, of_files = resident_mb(server.pid)
         client.close()
-    readings = {f"recall_rest_{size}": stopwatch.timed().reading()}
     if size == "large":
         readings["quality"] = Reading(sum(found) / len(found), f"{len(found)} questions")
         readings["resident"] = Reading(megabytes, f"after {len(asked)}; {of_files:.0f} MB of it file pages")
@@ -91,15 +91,21 @@ async def against_baselines(bench: Bench) -> Readings:
     texts = bench.fresh(bench.plan.operations + bench.plan.warm_up)
     questions = [text.question for text in texts]
     vectors = np.stack([await bench.embedder.embed_query(question) for question in questions])
-    baselines = Baselines(bench.folder / "baselines.db", [text.content for text in bench.stored], bench.vectors)
+    store, _ = await opened(bench.large, bench.embedder)
+    passages = bench.known.used
+    baselines = Baselines(bench.folder / "baselines.db", list(passages), np.stack(list(passages.values())))
     vec0 = baselines.vec0(vectors, bench.plan.warm_up)
     fts5 = baselines.fts5(questions, bench.plan.warm_up)
     baselines.close()
-    store, _ = await opened(bench.large, bench.embedder)
     dense, keywords = await candidates(store, vectors, questions, bench.plan.warm_up)
     await store.aclose()
-    readings = {"dense": dense, "keywords": keywords, "vec0": vec0, "fts5": fts5}
-    return {key: timed.reading() for key, timed in readings.items()}
+    both = f"{len(passages):,} passages"
+    return {
+        "dense": dense.reading(),
+        "keywords": keywords.reading(),
+        "vec0": vec0.reading(both),
+        "fts5": fts5.reading(both),
+    }
 
 
 async def candidates(

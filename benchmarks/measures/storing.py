@@ -30,4 +30,4 @@ def over_rest(database: Path, texts: Sequence[Text], warm_up: int, size: str) ->
         for text in texts[warm_up:]:
             stopwatch.run(lambda text=text: client.store(text.content, text.tags))
         client.close()
-    return {f"store_rest_{size}": stopwatch.timed().reading()}
+        return {f"store_rest_{size}": stopwatch.timed().reading()}

@@ -13,6 +13,7 @@ from retain.storage.sqlite import open_sqlite
 from tests.parity.cli_door import CliDoor
 from tests.parity.doors import Door
 from tests.parity.http_door import RestDoor
+from tests.parity.mcp_door import McpDoor
 from tests.parity.python_door import PythonDoor
 from tests.servers import RunningServer
 
@@ -50,8 +51,4 @@ async def door(
         if request.param == "rest":
             yield RestDoor(client)
             return
-        from mcp.client import Client
-
-        from tests.parity.mcp_door import McpDoor
-
-        yield McpDoor(await stack.enter_async_context(Client(f"{server.url}/mcp")))
+        yield McpDoor(f"{server.url}/mcp")

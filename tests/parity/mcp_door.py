@@ -10,13 +10,14 @@ from tests.parity.http_door import BY_CODE
 
 
 class McpDoor:
-    """The service's tools."""
+    """The service's tools, each call on a connection of its own."""
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    def __init__(self, url: str) -> None:
+        self._url = url
 
     async def _call(self, tool: str, arguments: Mapping[str, Any]) -> Any:
-        result = await self._client.call_tool(tool, dict(arguments))
+        async with Client(self._url) as client:
+            result = await client.call_tool(tool, dict(arguments))
         if result.is_error:
             code, _, message = result.content[0].text.partition(": ")  # type: ignore[union-attr]
             raise BY_CODE[code](message)

@@ -52,7 +52,8 @@ _COUNTED: tuple[tuple[str, str, bool, str], ...] = (
         "namespaces whose number of memories is wrong",
         True,
         """SELECT count(*) FROM namespace WHERE (active, superseded, archived) IS NOT (
-               SELECT total(state = 0), total(state = 1), total(state = 2) FROM memory WHERE namespace = namespace.key)""",
+               SELECT total(state = 0), total(state = 1), total(state = 2) FROM memory
+               WHERE namespace = namespace.key)""",
     ),
 )
 
@@ -62,6 +63,8 @@ def check(connection: Connection, /) -> list[Problem]:
     if absent := missing(connection):
         return [Problem("tables-missing", f"the keyword index lacks {', '.join(absent)}", len(absent), True)]
     problems = list(_file_problems(connection))
+    if any(problem.name == "file-damaged" and not problem.repairable for problem in problems):
+        return problems  # further questions would stumble over the same pages
     for name, detail, repairable, sql in _COUNTED:
         if count := connection.count(sql):
             problems.append(Problem(name, detail, count, repairable))
@@ -135,7 +138,8 @@ def repair(connection: Connection, /) -> None:
     connection.run("DELETE FROM tag WHERE uses = 0")
     connection.run(
         """UPDATE namespace SET (active, superseded, archived) = (
-               SELECT total(state = 0), total(state = 1), total(state = 2) FROM memory WHERE namespace = namespace.key)"""
+               SELECT total(state = 0), total(state = 1), total(state = 2) FROM memory
+               WHERE namespace = namespace.key)"""
     )
     connection.run("REINDEX")
     for name in reversed(DERIVED):

@@ -1,0 +1,479 @@
+"""The shortest correct store: everything in dictionaries, every search a full scan. For tests and throw-away use."""
+
+import base64
+import json
+import threading
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+import apsw
+import numpy as np
+
+from retain.core.ports import Candidate, Capability, Change, Clock, Entry, RequestKey, Vectors, Written
+from retain.domain.errors import (
+    ConflictError,
+    EmbeddingError,
+    InvalidInputError,
+    ModelMismatchError,
+    NotFoundError,
+    StoreUnavailableError,
+)
+from retain.domain.memory import (
+    ACTIVE,
+    Event,
+    EventKind,
+    Filter,
+    Listing,
+    Memory,
+    Model,
+    Page,
+    Passage,
+    Similar,
+    State,
+    Stats,
+    TagCount,
+    Tombstone,
+    TypeCount,
+)
+from retain.domain.ontology import BUILT_IN, with_subtypes
+from retain.domain.text import ROOT, is_within
+from retain.storage.words import K1, STOP_WORDS, B, Terms, metadata_matches, pairs, spaced, terms, weight
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    memory: Memory
+    passages: tuple[Passage, ...]
+    vectors: Vectors
+    words: tuple[Counter[str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """One passage of a memory."""
+
+    kept: _Kept
+    number: int
+
+    def candidate(self, semantic: float | None, keyword: float | None) -> Candidate:
+        memory, passage = self.kept.memory, self.kept.passages[self.number]
+        return Candidate(memory.id, memory.conversation_id, passage.start, passage.end, semantic, keyword)
+
+
+class InMemoryStore:
+    """Implements MemoryStore and EventLog; forgets everything when closed."""
+
+    def __init__(self, *, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._closed = False
+        self._model: Model | None = None
+        self._kept: dict[str, _Kept] = {}
+        self._events: list[Event] = []
+        self._tombstones: dict[str, Tombstone] = {}
+        self._requests: dict[tuple[str, str], tuple[str, datetime, list[tuple[str, bool]]]] = {}
+        self._types: dict[str, str | None] = {}
+        self._tokenizer = apsw.Connection(":memory:").fts5_tokenizer("porter", ["unicode61", "remove_diacritics", "2"])
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """Events alone."""
+        return frozenset((Capability.EVENTS,))
+
+    async def model(self) -> Model | None:
+        """See `MemoryStore.model`."""
+        self._require_open()
+        return self._model if self._kept else None
+
+    async def put(
+        self, entries: Sequence[Entry], /, *, model: Model, request: RequestKey | None = None
+    ) -> list[Written]:
+        """See `MemoryStore.put`."""
+        with self._lock:
+            self._require_open()
+            if request is not None and (first := self._first_outcome(request)) is not None:
+                return first
+            before = dict(self._kept), list(self._events), self._model
+            try:
+                if entries:
+                    self._adopt(model)
+                done = [self._put_one(entry, model) for entry in entries]
+            except BaseException:
+                self._kept, self._events, self._model = before
+                raise
+            if request is not None:
+                self._requests[request.principal, request.key] = request.digest, self._clock(), done
+            return [Written(self._kept[id_].memory, created) for id_, created in done]
+
+    def _first_outcome(self, request: RequestKey) -> list[Written] | None:
+        digest, at, done = self._requests.get((request.principal, request.key), ("", self._clock(), None))
+        if done is None or at <= self._clock() - timedelta(hours=24):
+            return None
+        if digest != request.digest:
+            raise ConflictError(
+                f"the idempotency key {request.key!r} was used for another request", field="idempotency_key"
+            )
+        if not all(id_ in self._kept for id_, _ in done):
+            raise NotFoundError("a memory stored by the first request with this key has been deleted since")
+        return [Written(self._kept[id_].memory, created) for id_, created in done]
+
+    def _put_one(self, entry: Entry, model: Model) -> tuple[str, bool]:
+        memory = replace(entry.memory, **{name: _to_the_ms(getattr(entry.memory, name)) for name in _TIMES})
+        if entry.supersedes is not None and entry.supersedes not in self._kept:
+            raise NotFoundError(f"supersedes names the memory {entry.supersedes}, which does not exist")
+        twin = self._twin(memory, apart_from=entry.supersedes)
+        if entry.supersedes is not None:
+            old = self._kept[entry.supersedes]
+            self._save(old, updated_at=memory.updated_at, superseded_by=twin.memory.id if twin else memory.id)
+        if twin is not None:
+            new = [tag for tag in memory.tags if tag not in twin.memory.tags]
+            if new:
+                self._save(twin, updated_at=memory.updated_at, tags=(*twin.memory.tags, *new))
+            return twin.memory.id, False
+        if memory.id in self._kept:
+            raise ConflictError(f"a memory with the id {memory.id} exists already", field="id")
+        self._kept[memory.id] = self._indexed(memory, entry.passages, entry.vectors, model)
+        self._tombstones.pop(memory.id, None)
+        self._note("stored", memory, memory.updated_at)
+        return memory.id, True
+
+    def _indexed(self, memory: Memory, passages: Sequence[Passage], vectors: Vectors, model: Model) -> _Kept:
+        if vectors.shape != (len(passages), model.dimensions) or not np.isfinite(vectors).all():
+            raise EmbeddingError(f"{len(passages)} passages need as many finite vectors, not {vectors.shape}")
+        words = tuple(self._words(memory.content[passage.start : passage.end]) for passage in passages)
+        return _Kept(memory, tuple(passages), vectors.astype(np.float32), words)
+
+    def _words(self, text: str) -> Counter[str]:
+        return Counter(self._stems(spaced(text))) + Counter(pairs(text))
+
+    def _stems(self, text: str) -> list[str]:
+        with self._lock:
+            tokens = self._tokenizer(
+                text.encode(), apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False, include_colocated=False
+            )
+        return cast("list[str]", tokens)
+
+    def _twin(self, memory: Memory, *, apart_from: str | None) -> _Kept | None:
+        if memory.state != "active":
+            return None
+        for kept in self._kept.values():
+            other = kept.memory
+            if other.state == "active" and _identity(other) == _identity(memory) and other.id != apart_from:
+                return kept
+        return None
+
+    def _save(self, kept: _Kept, **fields: Any) -> None:
+        memory = replace(kept.memory, **fields)
+        self._kept[memory.id] = replace(kept, memory=memory)
+        self._note("updated", memory, memory.updated_at)
+
+    def _note(self, kind: EventKind, memory: Memory, at: datetime) -> None:
+        self._events.append(Event(len(self._events) + 1, kind, memory.id, memory.namespace, at))
+
+    def _adopt(self, model: Model) -> None:
+        self._require_model(model)
+        self._model = model
+
+    def _require_model(self, model: Model | None) -> None:
+        if self._kept and None not in (model, self._model) and model != self._model:
+            raise ModelMismatchError(f"the store holds vectors of {self._model}, not of {model}; run: retain reembed")
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise StoreUnavailableError("the store in memory has been closed")
+
+    async def get(self, ids: Sequence[str], /) -> list[Memory]:
+        """See `MemoryStore.get`."""
+        self._require_open()
+        return [self._kept[id_].memory for id_ in ids if id_ in self._kept]
+
+    async def update(self, memory_id: str, change: Change, /, *, model: Model | None = None) -> Memory | None:
+        """See `MemoryStore.update`."""
+        with self._lock:
+            self._require_open()
+            old = self._kept.get(memory_id)
+            if old is None:
+                return None
+            fields = dict(change.fields)
+            for name in ("occurred_at", "archived_at"):
+                if isinstance(moment := fields.get(name), datetime):
+                    fields[name] = _to_the_ms(moment)
+            if change.content is not None:
+                fields |= {"content": change.content, "content_hash": change.content_hash, "turns": ()}
+            memory = replace(old.memory, updated_at=_to_the_ms(change.updated_at), **cast("dict[str, Any]", fields))
+            self._require_no_circle(memory)
+            if self._twin(memory, apart_from=memory.id) is not None:
+                raise ConflictError(f"the memory {memory.id} would be an exact duplicate of another active memory")
+            kept = replace(old, memory=memory)
+            if change.content is not None and model is not None and change.vectors is not None:
+                self._adopt(model)
+                kept = self._indexed(memory, change.passages, change.vectors, model)
+            self._kept[memory.id] = kept
+            self._note("updated", memory, memory.updated_at)
+            return memory
+
+    def _require_no_circle(self, memory: Memory) -> None:
+        by = memory.superseded_by
+        if by is not None and by != self._kept[memory.id].memory.superseded_by and by not in self._kept:
+            raise NotFoundError(f"superseded_by names the memory {by}, which does not exist", field="superseded_by")
+        while by is not None:
+            if by == memory.id:
+                raise ConflictError(f"the memory {by} can't be superseded by itself", field="superseded_by")
+            by = self._kept[by].memory.superseded_by if by in self._kept else None
+
+    async def delete(self, where: Filter, /, *, at: datetime, expected: int | None = None) -> list[str]:
+        """See `MemoryStore.delete`."""
+        with self._lock:
+            going = self._matching(where)
+            if expected is not None and expected != len(going):
+                raise ConflictError(
+                    f"{len(going)} memories match, not the expected {expected}; nothing was deleted",
+                    field="expected_count",
+                )
+            for memory in going:
+                del self._kept[memory.id]
+                self._tombstones[memory.id] = Tombstone(
+                    memory.id, memory.content_hash, memory.namespace, _to_the_ms(at)
+                )
+                self._note("deleted", memory, _to_the_ms(at))
+            return [memory.id for memory in going]
+
+    async def ids(self, where: Filter, /) -> list[str]:
+        """See `MemoryStore.ids`."""
+        return [memory.id for memory in self._matching(where)]
+
+    async def candidates(
+        self,
+        where: Filter,
+        k: int,
+        /,
+        *,
+        vector: Vectors | None = None,
+        text: str | None = None,
+        model: Model | None = None,
+    ) -> list[Candidate]:
+        """See `MemoryStore.candidates`."""
+        self._require_model(model)
+        places = [_Place(self._kept[m.id], n) for m in self._matching(where) for n in range(self._passages(m))]
+        cosines = None if vector is None else _cosines(places, vector)
+        scores = None if text is None else self._scores(places, text)
+        chosen: set[int] = set()
+        if cosines is not None:
+            chosen |= set(sorted(range(len(places)), key=lambda n: -cosines[n])[:k])
+        if scores is not None:
+            chosen |= set(sorted((n for n in range(len(places)) if scores[n] > 0), key=lambda n: -scores[n])[:k])
+        return [
+            places[n].candidate(None if cosines is None else cosines[n], None if scores is None else scores[n])
+            for n in sorted(chosen)
+        ]
+
+    def _passages(self, memory: Memory) -> int:
+        return len(self._kept[memory.id].passages)
+
+    def _scores(self, places: Sequence[_Place], text: str) -> list[float]:
+        """Return BM25 as a share of the most that the question could reach; statistics over the whole store."""
+        asked = terms(text, self._stems(spaced(text)), frozenset(self._stems(" ".join(STOP_WORDS))))
+        corpus = [words for kept in self._kept.values() for words in kept.words]
+        average = max(sum(words.total() for words in corpus) / max(len(corpus), 1), 1)
+        idf = {term: weight(len(corpus), sum(_frequency(w, term) > 0 for w in corpus)) for term in _each(asked)}
+        most = sum(idf.values()) * (K1 + 1) or 1
+        return [
+            sum(_bm25(place.kept.words[place.number], term, average) * idf[term] for term in idf) / most
+            for place in places
+        ]
+
+    async def containing(self, text: str, where: Filter, k: int, /) -> list[Candidate]:
+        """See `MemoryStore.containing`."""
+        found = [memory for memory in self._matching(where) if text and text in memory.content][:k]
+        starts = [memory.content.index(text) for memory in found]
+        return [
+            Candidate(memory.id, memory.conversation_id, start, start + len(text), None, None)
+            for memory, start in zip(found, starts, strict=True)
+        ]
+
+    async def similar(self, vector: Vectors, where: Filter, k: int, /, *, model: Model) -> list[Similar]:
+        """See `MemoryStore.similar`."""
+        best: dict[str, Candidate] = {}
+        everything = len(self._kept) * 10_000
+        for found in await self.candidates(where, everything, vector=vector, model=model):
+            if found.memory_id not in best or (found.semantic or 0) > (best[found.memory_id].semantic or 0):
+                best[found.memory_id] = found
+        ranked = sorted(best.values(), key=lambda found: -(found.semantic or 0))[:k]
+        return [
+            Similar(
+                found.memory_id,
+                max(0.0, found.semantic or 0),
+                self._kept[found.memory_id].memory.content[found.start : found.end],
+            )
+            for found in ranked
+        ]
+
+    async def tags(self, where: Filter, /, *, minimum_use: int = 1) -> list[TagCount]:
+        """See `MemoryStore.tags`."""
+        counts = Counter(tag for memory in self._matching(where) for tag in memory.tags)
+        ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0].encode()))
+        return [TagCount(tag, count) for tag, count in ranked if count >= minimum_use]
+
+    async def retag(self, sources: Sequence[str], target: str, where: Filter, /, *, at: datetime) -> int:
+        """See `MemoryStore.retag`."""
+        with self._lock:
+            old = set(sources) - {target}
+            changed = [memory for memory in self._matching(where) if old & set(memory.tags)]
+            for memory in changed:
+                renamed = dict.fromkeys(target if tag in old else tag for tag in memory.tags)
+                self._save(self._kept[memory.id], tags=tuple(renamed), updated_at=_to_the_ms(at))
+            return len(changed)
+
+    async def types(self, where: Filter, /) -> list[TypeCount]:
+        """See `MemoryStore.types`."""
+        known: dict[str, str | None] = {**BUILT_IN, **self._types}
+        used = Counter(memory.type for memory in self._matching(where))
+        return [TypeCount(name, known.get(name), used[name]) for name in sorted(known.keys() | used.keys())]
+
+    async def register_type(self, name: str, parent: str | None, /) -> None:
+        """See `MemoryStore.register_type`."""
+        self._require_open()
+        self._types[name] = parent
+
+    async def stats(self, where: Filter, /) -> Stats:
+        """See `MemoryStore.stats`."""
+        counts: dict[State, int] = {
+            state: len(self._matching(replace(where, states=frozenset((state,)))))
+            for state in ("active", "superseded", "archived")
+        }
+        active = self._matching(replace(where, states=ACTIVE))
+        return Stats(
+            total=counts["active"],
+            superseded=counts["superseded"],
+            archived=counts["archived"],
+            tags=len({tag for memory in active for tag in memory.tags}),
+            conversations=len({memory.conversation_id for memory in active} - {None}),
+            by_type=tuple(count for count in await self.types(replace(where, states=ACTIVE)) if count.count),
+            model=await self.model(),
+            bytes=None,
+        )
+
+    async def tombstones(self, where: Filter, /) -> list[Tombstone]:
+        """See `MemoryStore.tombstones`."""
+        self._require_open()
+        within = [stone for stone in self._tombstones.values() if is_within(stone.namespace, where.namespace or ROOT)]
+        return sorted(within, key=lambda stone: (stone.deleted_at, stone.id))
+
+    async def restore(self, tombstones: Sequence[Tombstone], /) -> int:
+        """See `MemoryStore.restore`."""
+        self._require_open()
+        new = {stone.id: stone for stone in tombstones if stone.id not in self._kept.keys() | self._tombstones.keys()}
+        self._tombstones |= new
+        return len(new)
+
+    async def last_event(self) -> int:
+        """See `EventLog.last_event`."""
+        self._require_open()
+        return len(self._events)
+
+    async def events(self, after: int, limit: int, /, *, namespace: str) -> list[Event]:
+        """See `EventLog.events`."""
+        self._require_open()
+        later = [event for event in self._events[after:] if is_within(event.namespace, namespace)][:limit]
+        now = {event.memory_id: self._kept.get(event.memory_id) for event in later}
+        return [
+            event if (kept := now[event.memory_id]) is None
+            else replace(event, type=kept.memory.type, tags=kept.memory.tags)
+            for event in later
+        ]  # fmt: skip
+
+    async def aclose(self) -> None:
+        """See `MemoryStore.aclose`."""
+        self._closed = True
+
+    def _matching(self, where: Filter) -> list[Memory]:
+        with self._lock:
+            self._require_open()
+            types = with_subtypes(where.types, {**BUILT_IN, **self._types})
+            found = [kept.memory for kept in self._kept.values() if _matches(kept.memory, where, types)]
+        return sorted(found, key=lambda memory: (memory.created_at, memory.id), reverse=True)
+
+    # Last in the class: below it, `list[...]` in an annotation would mean this method.
+    async def list(self, where: Filter, page: Page, /) -> Listing:
+        """See `MemoryStore.list`."""
+        found = self._matching(where)
+        rest = found if page.cursor is None else [m for m in found if _position(m) < _decoded(page.cursor)]
+        shown = tuple(rest[: page.limit])
+        more = len(rest) > page.limit
+        return Listing(shown, len(found), _encoded(_position(shown[-1])) if more else None)
+
+
+_TIMES = ("created_at", "updated_at", "occurred_at", "archived_at")
+
+
+def _to_the_ms(moment: datetime | None) -> Any:
+    return None if moment is None else moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+
+
+def _identity(memory: Memory) -> tuple[object, ...]:
+    return memory.namespace, memory.conversation_id or "", memory.sequence, memory.content_hash
+
+
+def _matches(memory: Memory, where: Filter, types: Iterable[str]) -> bool:
+    wanted, excluded = _names(where.tags), _names(where.exclude_tags)
+    enough = all if where.tag_match == "all" else any
+    return (
+        memory.state in where.states
+        and is_within(memory.namespace, where.namespace or ROOT)
+        and (where.ids is None or memory.id in where.ids)
+        and (not wanted or enough(tag in memory.tags for tag in wanted))
+        and not any(tag in memory.tags for tag in excluded)
+        and (not where.types or memory.type in types)
+        and (where.since is None or memory.occurred_at >= where.since)
+        and (where.until is None or memory.occurred_at < where.until)
+        and where.agent_id in (None, memory.agent_id)
+        and where.conversation_id in (None, memory.conversation_id)
+        and metadata_matches(memory.metadata, where.metadata)
+    )
+
+
+def _names(tags: Iterable[str] | str) -> list[str]:
+    return [tags] if isinstance(tags, str) and tags else list(tags)
+
+
+def _cosines(places: Sequence[_Place], vector: Vectors) -> list[float]:
+    if not places:
+        return []
+    rows = np.array([place.kept.vectors[place.number] for place in places])
+    lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(vector)
+    return np.clip(rows @ vector / np.where(lengths > 0, lengths, 1), -1, 1).tolist()
+
+
+def _each(asked: Terms) -> list[str]:
+    return [*asked.stems, *asked.pairs, *(f"{start}*" for start in asked.starts)]
+
+
+def _frequency(words: Counter[str], term: str) -> int:
+    if term.endswith("*"):
+        return sum(count for word, count in words.items() if word.startswith(term[0]))
+    return words[term]
+
+
+def _bm25(words: Counter[str], term: str, average: float) -> float:
+    frequency = _frequency(words, term)
+    return frequency * (K1 + 1) / (frequency + K1 * (1 - B + B * words.total() / average))
+
+
+def _position(memory: Memory) -> tuple[str, str]:
+    return memory.created_at.isoformat(timespec="microseconds"), memory.id
+
+
+def _encoded(position: tuple[str, str]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(position).encode()).decode()
+
+
+def _decoded(cursor: str) -> tuple[str, str]:
+    try:
+        created_at, id_ = json.loads(base64.b64decode(cursor, altchars=b"-_", validate=True))
+        datetime.fromisoformat(created_at)
+    except (ValueError, TypeError):
+        raise InvalidInputError("cursor is not one that a listing returned", field="cursor") from None
+    return created_at, str(id_)
