@@ -62,12 +62,12 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def main() -> int:
+def main(words: Sequence[str] | None = None) -> int:
     """Measure, print, write; return the exit code."""
-    asked = arguments()
+    asked = arguments(words)
     plan = PLANS[asked.plan]
     names = asked.only.split(",") if asked.only else [n for n in MEASURES if asked.packages or n not in SLOW]
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 150)
     cache = VAR / "benchmarks"
     if asked.fresh:
         shutil.rmtree(cache, ignore_errors=True)
@@ -76,9 +76,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="retain-bench-") as folder:
         readings, broken = measured(Bench(plan, Path(folder), cache), names, console)
     about |= {"load_after": machine.load(), "took_s": round(time.perf_counter() - began)}
-    rows = judge(readings | ratios(readings), strict=asked.strict)
+    rows = judge(readings | ratios(readings), plan, strict=asked.strict)
     show(rows, plan, about, console)
-    write_json(VAR / "benchmarks.json", rows, plan, about)
+    suffix = "" if plan.name == "standard" else f"-{plan.name}"
+    write_json(VAR / f"benchmarks{suffix}.json", rows, plan, about)
     if plan.name == "standard" and not asked.only and not broken:
         write_into(PAGE, markdown(rows, plan, about))
     failed = [row.figure.what for row in rows if row.verdict == "failed"]

@@ -36,7 +36,7 @@ class Row:
         return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
-def judge(readings: Readings, /, *, strict: bool = False) -> list[Row]:
+def judge(readings: Readings, plan: Plan, /, *, strict: bool = False) -> list[Row]:
     """Return the rows of all figures that were measured, in their order.
 
     Raises:
@@ -46,14 +46,14 @@ def judge(readings: Readings, /, *, strict: bool = False) -> list[Row]:
     if unknown := set(readings) - known:
         raise KeyError(f"no figure is called {', '.join(sorted(unknown))}")
     return [
-        Row(figure, readings[figure.key], _verdict(figure, readings[figure.key].value, strict))
+        Row(figure, readings[figure.key], _verdict(figure, readings[figure.key].value, plan, strict))
         for figure in FIGURES
         if figure.key in readings
     ]
 
 
-def _verdict(figure: Figure, value: float, strict: bool) -> Verdict:
-    if not figure.asked:
+def _verdict(figure: Figure, value: float, plan: Plan, strict: bool) -> Verdict:
+    if not figure.asked or plan.large < figure.from_memories:
         return ""
     excess = figure.excess(value)
     if excess == 0:
@@ -65,7 +65,12 @@ def _verdict(figure: Figure, value: float, strict: bool) -> Verdict:
 
 def show(rows: Iterable[Row], plan: Plan, machine: Mapping[str, object], console: Console, /) -> None:
     """Print the table."""
-    table = Table(title="Retain against what is asked of it", caption=_circumstances(plan, machine), caption_justify="left", title_justify="left")
+    table = Table(
+        title="Retain against what is asked of it",
+        caption=_circumstances(plan, machine),
+        title_justify="left",
+        caption_justify="left",
+    )
     for name in ("what", "asked", "measured", "", "beside it"):
         table.add_column(name, justify="right" if name in ("asked", "measured") else "left", overflow="fold")
     for row in rows:

@@ -10,7 +10,7 @@ import json
 import random
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.corpus import opened, settings
@@ -19,7 +19,7 @@ from retain.bootstrap import choose_embedder
 from retain.core.ports import Embedder
 from retain.core.service import MemoryService
 from retain.domain.errors import RetainError
-from retain.domain.memory import MemoryPatch
+from retain.domain.memory import MemoryPatch, Stored
 
 
 def hashing() -> Embedder:
@@ -48,15 +48,15 @@ class Writer:
         """Do one write."""
         kind = self._random.choices(("store", "batch", "change", "replace"), (5, 1, 1, 2))[0]
         if kind == "batch":
-            await self._stored(await self._service.store_many([next(self._texts).content for _ in range(5)]))
+            self._stored(await self._service.store_many([next(self._texts).content for _ in range(5)]))
         elif kind == "store" or not self._own:
-            await self._stored([await self._service.store(next(self._texts).content)])
+            self._stored([await self._service.store(next(self._texts).content)])
         elif kind == "change":
             await self._change(self._random.choice(self._own))
         else:
             await self._replace(self._random.choice(self._own))
 
-    async def _stored(self, outcomes: list) -> None:  # type: ignore[type-arg]
+    def _stored(self, outcomes: Sequence[Stored]) -> None:
         for stored in outcomes:
             tell("stored", stored.memory.id, stored.memory.content_hash)
             self._own.append(stored.memory.id)
@@ -73,7 +73,7 @@ class Writer:
         await self._service.delete(id_)
         self._own.remove(id_)
         tell("deleted", id_)
-        await self._stored([await self._service.store(content)])
+        self._stored([await self._service.store(content)])
 
 
 async def mixed(database: Path, seed: int, seconds: float) -> None:

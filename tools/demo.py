@@ -60,20 +60,19 @@ class Question:
 
 
 BY_REST = (
-    Question("when can we ship again?", "deploy freeze"),
+    Question("when may we ship to production again?", "deploy freeze"),
     Question("how often may I call our partner's service?", "partner API"),
     Question("why did card charging break one night?", "certificate"),
 )
 BY_MCP = (
     Question("undo a broken deployment", "deploy revert"),
     Question("what is the biggest file a user can send?", "25 MB"),
-    Question("where did we decide to keep purchases, and why?", "Postgres over DynamoDB"),
-    Question("will my fixtures survive the weekend?", "staging database"),
+    Question("can I keep sample records on the test system?", "staging database"),
 )
 BY_CLI = (
-    Question("how long do we keep personal data of former users?", "30 days after"),
+    Question("when is a former customer's data deleted?", "30 days after"),
     Question("bill showed the wrong date in New Zealand", "Auckland"),
-    Question("cleaning up old toggles", "Feature flags"),
+    Question("who removes stale feature switches?", "Feature flags"),
 )
 
 
@@ -114,8 +113,8 @@ To go on:
   . .venv/bin/activate
   retain store "Something worth remembering" --tag first
   retain recall "what did I want to remember?"
-  retain serve              REST, MCP and the API's description on http://127.0.0.1:8000
-  retain --help             everything else"""
+  retain serve      REST, MCP and their description on http://127.0.0.1:8000
+  retain --help     everything else"""
 
 
 def quiet_environment(folder: Path) -> dict[str, str]:
@@ -192,7 +191,7 @@ async def store_everything(
     tags = (await rest.get("/api/tags")).json()["tags"]
     agents = ", ".join(each["tag"].removeprefix("agent:") for each in tags if each["tag"].startswith("agent:"))
     total = (await rest.get("/api/stats")).json()["total"]
-    console.print(f"Stored {total} memories of {agents}: {len(memories)} over REST, one over MCP, one by command line.")
+    console.print(f"Stored {total} memories of {agents}; {len(memories)} by REST, 1 by MCP, 1 by command line.")
 
 
 async def answered(question: Question, way: str, ask: Ask) -> Found:
@@ -260,7 +259,7 @@ def show(found: Sequence[Found], console: Console) -> None:
     table.add_column("score", justify="right", no_wrap=True)
     table.add_column("question, what was found, and why", overflow="fold")
     for each in found:
-        body = Text(each.question.text, style="bold")
+        body = Text.assemble((each.question.text, "bold"))
         if each.hit is None:
             body.append("\nnot found", style="bold red")
             table.add_row(each.way, "", body)
@@ -289,9 +288,11 @@ async def correction_is_kept(rest: httpx.AsyncClient, console: Console) -> bool:
     similar = [each["snippet"] for each in answer["similar_to"]]
     kept = bool(answer["created"]) and OLD_LIMIT in similar
     console.print("\nA correction", style="bold")
-    console.print(f"stored      {NEW_LIMIT}")
+    grid = Table.grid(padding=(0, 2))
+    grid.add_row("stored", NEW_LIMIT)
     for each in answer["similar_to"][:1]:
-        console.print(f"similar to  {each['snippet']} ({each['score']:.2f})", style="yellow")
+        grid.add_row("similar to", f"{each['snippet']} ({each['score']:.2f})", style="yellow")
+    console.print(grid)
     console.print("Both are kept: which one holds is said by `supersedes`, never guessed.", style="dim")
     return kept
 
@@ -307,4 +308,7 @@ async def nonsense_finds_nothing(rest: httpx.AsyncClient, console: Console) -> b
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

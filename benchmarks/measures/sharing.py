@@ -27,13 +27,14 @@ def measure(bench: Bench) -> Readings:
     for worker in workers:
         worker.send("go")
     acknowledged = Acknowledged()
-    done, errors = 0, []
+    done = 0
+    errors: list[str] = []
     for worker in workers:
         lines = _Lines(worker.rest())
         acknowledged.read(lines)
         worker.end()
-        done += lines.summary["done"]
-        errors += lines.summary["errors"]
+        done += lines.done
+        errors += lines.errors
     findings = asyncio.run(examine(database, acknowledged))
     wrong = findings.lost + findings.disagreements
     return {
@@ -51,11 +52,13 @@ class _Lines:
 
     def __init__(self, lines: Iterator[str]) -> None:
         self._lines = lines
-        self.summary: dict[str, list[str] | int] = {"done": 0, "errors": ["a worker ended early"]}
+        self.done = 0
+        self.errors = ["a worker ended early"]
 
     def __iter__(self) -> Iterator[str]:
         for line in self._lines:
             if line.startswith("summary "):
-                self.summary = json.loads(line.removeprefix("summary "))
+                summary = json.loads(line.removeprefix("summary "))
+                self.done, self.errors = summary["done"], summary["errors"]
             else:
                 yield line

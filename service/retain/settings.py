@@ -66,9 +66,9 @@ class Settings(BaseModel):
     )
     cors_origins: tuple[str, ...] = Field(default=(), description="Origins whose web pages may call the service.")
     timezone: str = Field(default="UTC", description="Zone in which time words such as yesterday are read.")
-    max_content_chars: Annotated[int, Field(ge=100, le=10_000_000)] = Field(
+    max_content_chars: Annotated[int, Field(ge=100, le=1_000_000)] = Field(
         default=MAX_CONTENT_CHARS,
-        description="Longest content of one memory, in characters, 100 to 10,000,000.",
+        description="Longest content of one memory, in characters, 100 to 1,000,000.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="How much is logged, to stderr; content only at debug."

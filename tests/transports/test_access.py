@@ -14,6 +14,7 @@ from retain.settings import Settings
 from retain.storage.sqlite import SqliteStore
 from retain.transports.access import is_loopback, require_safe_binding
 from retain.transports.server import serve
+from tests.transports.conftest import Served
 
 Connect = Callable[..., httpx.AsyncClient]
 ID = "01a22ee4-9af5-76bb-91da-fb04d6ba91fd"
@@ -77,9 +78,7 @@ async def test_as_soon_as_a_key_exists_every_route_demands_one(
 
 
 @pytest.mark.parametrize("header", ["Authorization", "X-API-Key", "authorization-lower-scheme"])
-async def test_a_key_comes_as_bearer_token_or_as_x_api_key(
-    header: str, rest: httpx.AsyncClient, keys: ApiKeys
-) -> None:
+async def test_a_key_comes_as_bearer_token_or_as_x_api_key(header: str, rest: httpx.AsyncClient, keys: ApiKeys) -> None:
     key = await keys.create("ci")
     headers = {
         "Authorization": {"Authorization": f"Bearer {key}"},
@@ -143,7 +142,9 @@ async def test_what_lies_outside_the_namespace_of_a_key_does_not_exist_for_it(
     assert hidden.json()["detail"].replace(secret.memory.id, ID) == missing.json()["detail"]
     assert (await rest.patch(one, json={"tags": []}, headers=headers)).status_code == 404
     assert (await rest.delete(one, headers=headers)).status_code == 404
-    assert (await rest.post("/api/memories/search", json={"query": "payroll"}, headers=headers)).json()["memories"] == []
+    assert (await rest.post("/api/memories/search", json={"query": "payroll"}, headers=headers)).json()[
+        "memories"
+    ] == []
     assert (await rest.get("/api/memories", headers=headers)).json()["total"] == 0
     assert (await rest.get("/api/tags", headers=headers)).json()["tags"] == []
     assert (await rest.get("/api/stats", headers=headers)).json()["total"] == 0
@@ -157,7 +158,7 @@ async def test_what_lies_outside_the_namespace_of_a_key_does_not_exist_for_it(
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "192.168.1.5", "memory.example.test"])
 def test_listening_beyond_this_machine_without_a_key_is_refused_with_the_reason(host: str) -> None:
-    with pytest.raises(PermissionDeniedError, match="no API key.*retain keys create") as refused:
+    with pytest.raises(PermissionDeniedError, match=r"no API key.*retain keys create") as refused:
         require_safe_binding(host, False)
     assert refused.value.field == "host"
     require_safe_binding(host, True)
@@ -184,8 +185,8 @@ async def test_beyond_loopback_a_key_is_demanded_even_after_the_last_one_was_rev
     assert (await client.get("/api/stats")).status_code == 401
 
 
-async def test_a_taken_port_is_named(tmp_path: Path, served: object) -> None:
-    port = int(served.url.rpartition(":")[2])  # type: ignore[attr-defined]
+async def test_a_taken_port_is_named(tmp_path: Path, served: Served) -> None:
+    port = int(served.url.rpartition(":")[2])
     settings = Settings(database_url=str(tmp_path / "b.db"), port=port, embedding="hashed")
     with pytest.raises(InvalidInputError, match=f"{port}.*--port"):
         await serve(settings)
@@ -221,7 +222,7 @@ async def test_what_comes_through_a_proxy_needs_a_key(header: str, rest: httpx.A
 
 
 @pytest.mark.parametrize("origin", ["https://evil.test", "null", "http://127.0.0.1:3000", "http://evil.test:8000", "é"])
-@pytest.mark.parametrize(("method", "path", "body"), WRITES + [("POST", "/mcp", {}), ("GET", "/mcp", None)])
+@pytest.mark.parametrize(("method", "path", "body"), [*WRITES, ("POST", "/mcp", {}), ("GET", "/mcp", None)])
 async def test_a_foreign_web_page_may_not_change_anything(
     origin: str, method: str, path: str, body: object, rest: httpx.AsyncClient
 ) -> None:
@@ -356,7 +357,7 @@ async def test_nosniff_stands_on_every_answer(path: str, rest: httpx.AsyncClient
 @pytest.mark.parametrize("path", ["/api/memories", "/mcp"])
 @pytest.mark.parametrize("chunked", [True, False])
 async def test_a_body_over_the_limit_is_413_whether_its_length_is_told_or_not(
-    path: str, chunked: bool, rest: httpx.AsyncClient
+    path: str, chunked: bool, served: Served
 ) -> None:
     megabyte = b"x" * 1024 * 1024
 
@@ -364,9 +365,9 @@ async def test_a_body_over_the_limit_is_413_whether_its_length_is_told_or_not(
         for _ in range(9):
             yield megabyte
 
-    answer = await rest.post(
-        path, content=chunks() if chunked else megabyte * 9, headers={"Content-Type": "application/json"}
-    )
+    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    async with httpx.AsyncClient(base_url=served.url, timeout=30) as client:
+        answer = await client.post(path, content=chunks() if chunked else megabyte * 9, headers=headers)
     assert answer.status_code == 413
     assert problem_of(answer)["code"] == "too_large"
 

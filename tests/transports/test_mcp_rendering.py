@@ -50,6 +50,13 @@ def test_a_search_answer_keeps_its_budget_and_announces_the_rest(
         assert len(part) == len(found.memory.content) or form["content_chars"] == len(found.memory.content)
 
 
+@given(contents=st.lists(texts, min_size=1, max_size=20), budget=st.integers(MIN_MAX_CHARS, 5_000))
+def test_a_page_keeps_its_budget_with_the_longest_cursor(contents: list[str], budget: int) -> None:
+    listing = Listing(tuple(map(memory, contents)), 10**9, "c" * 100)
+    answer = answers.page(listing, shown=answers.fitting(listing, budget))
+    assert len(answer.text) <= budget
+
+
 @given(content=texts, budget=st.integers(MIN_MAX_CHARS, 2_000))
 def test_a_memory_comes_whole_in_parts(content: str, budget: int) -> None:
     whole = memory(content)

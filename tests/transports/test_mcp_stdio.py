@@ -152,7 +152,7 @@ async def test_nobody_else_can_write_to_stdout_or_read_stdin() -> None:
 async def test_what_is_no_message_is_answered_and_the_next_one_served(tmp_path: Path) -> None:
     bad = (b"garbage", b"\xff\xfe", b"[1]", b'{"jsonrpc":"2.0","id":null,"method":"ping"}', b'{"jsonrpc":"1.0","id":7}')
     async with started(*command(tmp_path / "memories.db")) as server:
-        await server.send(initialize(0))
+        await server.send(initialize())
         await server.receive()
         await server.send(*bad, b"", {"jsonrpc": "2.0", "id": "still here", "method": "ping"})
         answers = await server.finish()

@@ -170,6 +170,36 @@ async def test_delete_takes_an_id_or_a_filter_and_not_both_or_none(modern: Clien
     assert deleted == {"count": 1, "ids": [memory_id], "dry_run": False}
 
 
+async def test_a_listing_within_a_small_budget_leaves_no_gap(modern: Client) -> None:
+    for number in range(7):
+        await answer(modern, "memory_store", content=f"Fact {number} " + "x" * 200)
+    seen: list[str] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        text, page = await answer(modern, "memory_list", cursor=cursor, max_chars=800)
+        assert len(text) <= 800 and page["total"] == 7
+        seen += [memory["content"][:6] for memory in page["memories"]]
+        cursor = page["next_cursor"]
+    assert seen == [f"Fact {number}" for number in reversed(range(7))]
+
+
+async def test_a_search_goes_on_where_its_budget_ended(modern: Client) -> None:
+    for number in range(6):
+        await answer(modern, "memory_store", content=f"Server {number} runs Linux. " + "x " * 150)
+    _, whole = await answer(modern, "memory_search", query="which servers run Linux?", max_chars=20_000)
+    seen: list[str] = []
+    offset: int | None = 0
+    while offset is not None:
+        text, found = await answer(
+            modern, "memory_search", query="which servers run Linux?", offset=offset, max_chars=900
+        )
+        assert len(text) <= 900
+        seen += [hit["id"] for hit in found["memories"]]
+        offset = found.get("next_offset")
+    assert seen == [hit["id"] for hit in whole["memories"]]
+    assert len(seen) == 6
+
+
 async def test_a_session_is_stored_turn_by_turn(modern: Client) -> None:
     turns = [{"role": "user", "content": "Which port?"}, {"role": "assistant", "content": "Port 8000."}]
     _, session = await answer(modern, "memory_store_session", turns=turns, conversation_id="c1")

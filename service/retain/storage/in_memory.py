@@ -40,7 +40,7 @@ from retain.domain.memory import (
 )
 from retain.domain.ontology import BUILT_IN, with_subtypes
 from retain.domain.text import ROOT, is_within
-from retain.storage.words import K1, STOP_WORDS, B, Terms, metadata_matches, pairs, spaced, terms, weight
+from retain.storage.words import K1, STOP_WORDS, B, Terms, metadata_matches, pairs, spaced, spellings, terms, weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,7 +400,8 @@ class InMemoryStore:
     async def list(self, where: Filter, page: Page, /) -> Listing:
         """See `MemoryStore.list`."""
         found = self._matching(where)
-        rest = found if page.cursor is None else [m for m in found if _position(m) < _decoded(page.cursor)]
+        after = None if page.cursor is None else _decoded(page.cursor)
+        rest = [memory for memory in found if after is None or _position(memory) < after]
         shown = tuple(rest[: page.limit])
         more = len(rest) > page.limit
         return Listing(shown, len(found), _encoded(_position(shown[-1])) if more else None)
@@ -454,7 +455,7 @@ def _each(asked: Terms) -> list[str]:
 def _frequency(words: Counter[str], term: str) -> int:
     if term.endswith("*"):
         return sum(count for word, count in words.items() if word.startswith(term[0]))
-    return words[term]
+    return sum(words[form] for form in spellings(term))
 
 
 def _bm25(words: Counter[str], term: str, average: float) -> float:

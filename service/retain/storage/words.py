@@ -76,9 +76,16 @@ def terms(text: str, stems: list[str], stop_stems: frozenset[str], /) -> Terms:
     found = runs(text)
     whole = {run[place : place + 2]: None for run in found for place in range(len(run) - 1)}
     starts = dict.fromkeys(run for run in found if len(run) == 1)
-    distinct = dict.fromkeys(stems)
+    distinct = {spellings(stem)[0]: None for stem in stems}
     telling = [stem for stem in distinct if stem not in stop_stems]
     return Terms(tuple(telling if telling or whole or starts else distinct), tuple(whole), tuple(starts))
+
+
+def spellings(stem: str, /) -> tuple[str, ...]:
+    """Return the forms under which a stem may be indexed: Porter makes "deploi" of deploy, "deploy" of deployment."""
+    if len(stem) > 3 and stem[-2] in "aeou" and stem[-1] in "iy":
+        return stem[:-1] + "i", stem[:-1] + "y"
+    return (stem,)
 
 
 def weight(passages: int, matching: int, /) -> float:

@@ -33,12 +33,14 @@ class LazyMcp:
         self._service = service
         self._wanted = asyncio.Event()
         self._decided = asyncio.Event()
+        self._running = False
         self._http: McpHttp | None = None
         self._failure: RetainError | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: D102 - ASGI
         self._wanted.set()
-        await self._decided.wait()
+        if self._running:
+            await self._decided.wait()
         if self._http is None:
             await answer(send, *problem(self._failure or RetainError(UNEXPECTED)))
         else:
@@ -48,9 +50,11 @@ class LazyMcp:
     async def running(self) -> AsyncGenerator[None]:
         """Hold the task in which MCP lives, once somebody wants it."""
         task = asyncio.create_task(self._live(), name="mcp")
+        self._running = True
         try:
             yield
         finally:
+            self._running = False
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 

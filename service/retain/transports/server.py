@@ -59,7 +59,7 @@ def create_app(
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
-        loading = app.state.loading = asyncio.create_task(service.warm_up(), name="model")
+        loading = app.state.loading = asyncio.create_task(_warm(service), name="model")
         loading.add_done_callback(_log_failure)
         async with mcp.running():
             yield
@@ -93,9 +93,14 @@ class _Site:
         await app(scope, receive, send)
 
 
+async def _warm(service: MemoryService) -> None:
+    await service.warm_up()
+    await service.require_ready()
+
+
 def _log_failure(loading: "asyncio.Task[None]") -> None:
     if not loading.cancelled() and (error := loading.exception()) is not None:
-        logger.error("the embedding model can't be loaded, only keyword search and listing work: %s", error)
+        logger.error("only keyword search and listing work: %s", error)
 
 
 class _Server(uvicorn.Server):

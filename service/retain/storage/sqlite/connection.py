@@ -235,11 +235,11 @@ def in_transaction(connection: Connection, work: Callable[[Connection], T], /) -
 
 
 def emptied_log(connection: Connection, /) -> bool:
-    """Move the log into the database file and cut it to nothing; False when readers kept it busy."""
+    """Move the log into the database file and cut it to nothing; False when that has to wait for a better moment."""
     connection.set_timeout(_SCRUB_TIMEOUT_MS)
     try:
         return connection.value("PRAGMA wal_checkpoint(TRUNCATE)") == 0
-    except apsw.BusyError:
+    except apsw.Error:  # readers keep it busy, or the disk is full: what was committed stays committed
         return False
     finally:
         connection.set_timeout(BUSY_TIMEOUT_MS)

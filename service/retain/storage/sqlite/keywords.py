@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from retain.storage.sqlite.connection import Connection
 from retain.storage.sqlite.index import GONE, Mask, Positions, View
-from retain.storage.words import K1, B, Terms, spaced, terms, weight
+from retain.storage.words import K1, B, Terms, spaced, spellings, terms, weight
 
 POSTINGS_BUDGET = 50_000
 """Most postings read for a question, rarest terms first: about 10 ms. The words left out are the commonest."""
@@ -46,12 +46,13 @@ class TermCounts:
 
 @dataclass(frozen=True, slots=True)
 class _Lookup:
-    """Where the postings of a term are read: `term = ?`, or a range for the start of a pair."""
+    """How the postings of a term are read."""
 
     name: str
     table: str
-    first: str
-    last: str | None = None
+    condition: str
+    bindings: tuple[str, ...]
+    is_sorted: bool
 
 
 def keyword_scores(connection: Connection, view: View, counts: TermCounts, text: str, /) -> Scores | None:
@@ -91,25 +92,33 @@ def best(scores: Scores, count: int, mask: Mask | None, view: View, /) -> Positi
 
 
 def _lookups(asked: Terms) -> list[_Lookup]:
-    made = [_Lookup(stem, "keyword_place", stem) for stem in asked.stems]
-    made += [_Lookup(pair, "pair_place", pair) for pair in asked.pairs]
-    made += [_Lookup(start, "pair_place", start, start + "\U0010ffff") for start in asked.starts]
+    made = [_word(stem) for stem in asked.stems]
+    made += [_Lookup(pair, "pair_place", "term = ?", (pair,), True) for pair in asked.pairs]
+    made += [
+        _Lookup(start, "pair_place", "term >= ? AND term <= ?", (start, start + "\U0010ffff"), False)
+        for start in asked.starts
+    ]
     return made[:_MOST_TERMS]
+
+
+def _word(stem: str) -> _Lookup:
+    forms = spellings(stem)
+    condition = "term = ?" if len(forms) == 1 else "term IN (?, ?)"
+    return _Lookup(stem, "keyword_place", condition, forms, len(forms) == 1)
 
 
 def _postings(
     connection: Connection, view: View, lookup: _Lookup, limit: int
 ) -> tuple[Positions, NDArray[np.float32], bool]:
     """Return where a term occurs, how often in each place, and whether that is all."""
-    part, bindings = ("term = ?", [lookup.first]) if lookup.last is None else (
-        "term >= ? AND term <= ?", [lookup.first, lookup.last])  # fmt: skip
     listed = connection.value(
-        f"SELECT group_concat(doc) FROM (SELECT doc FROM {lookup.table} WHERE {part} LIMIT ?)", (*bindings, limit)
+        f"SELECT group_concat(doc) FROM (SELECT doc FROM {lookup.table} WHERE {lookup.condition} LIMIT ?)",
+        (*lookup.bindings, limit),
     )
     if listed is None:
         return np.empty(0, dtype=np.intp), np.empty(0, dtype=np.float32), True
     occurrences = np.fromstring(listed, dtype=np.int64, sep=",")
-    if lookup.last is not None:
+    if not lookup.is_sorted:
         occurrences.sort()
     firsts = np.flatnonzero(np.diff(occurrences, prepend=-1))
     keys = occurrences[firsts]

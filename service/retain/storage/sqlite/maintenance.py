@@ -75,7 +75,7 @@ def check(connection: Connection, /) -> list[Problem]:
 
 def _file_problems(connection: Connection) -> Generator[Problem]:
     damage = [row[0] for row in connection.rows("PRAGMA integrity_check") if row[0] != "ok"]
-    elsewhere = [line for line in damage if not any(f"main.{name}" in line for name in FULL_TEXT)]
+    elsewhere = [line for line in damage if not _is_about_keywords(line)]
     if elsewhere:
         indexes_only = all(" index " in line for line in elsewhere)
         yield Problem("file-damaged", "; ".join(elsewhere[:3]), len(elsewhere), indexes_only)
@@ -85,6 +85,10 @@ def _file_problems(connection: Connection) -> Generator[Problem]:
         yield Problem(
             "orphans", f"rows of {', '.join(tables)} that belong to nothing", len(orphans), set(tables) <= _REMOVABLE
         )
+
+
+def _is_about_keywords(line: str) -> bool:
+    return any(f"FTS5 table main.{name}" in line or f'from table "{name}"' in line for name in FULL_TEXT)
 
 
 _REMOVABLE = {"passage", "vector", "memory_tag", "next_memory", "next_passage"}

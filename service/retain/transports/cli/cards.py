@@ -73,7 +73,7 @@ def memories_table(memories: Iterable["Memory"], out: Output, /) -> Table:
     grid.add_column(overflow="fold")
     width = out.console.width
     for memory in memories:
-        body = Text(clipped(one_line(memory.content), width, ellipsis=out.glyphs.ellipsis), style="bold")
+        body = Text.assemble((clipped(one_line(memory.content), width, ellipsis=out.glyphs.ellipsis), "bold"))
         body.append("\n" + facts(memory, out), style=_QUIET)
         body.append("\n" + memory.id + "\n", style=_ID_STYLE)
         grid.add_row(body)
@@ -103,7 +103,7 @@ def show_memory(memory: "Memory", out: Output, /) -> None:
     for name, value in rows.items():
         if value:
             grid.add_row(name, Text(value))
-    out.console.print(grid)
+    out.show(grid)
     out.line("")
     out.line(visible(memory.content))
 

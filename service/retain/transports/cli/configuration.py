@@ -42,7 +42,7 @@ def config(call: Call) -> None:
     from retain.transports.cli.display import one_line
 
     table = ((str(row["name"]), one_line(_text(row["value"])), str(row["source"])) for row in rows)
-    call.out.console.print(plain_table({"setting": "left", "value": "left", "source": "left"}, table))
+    call.out.show(plain_table({"setting": "left", "value": "left", "source": "left"}, table))
     call.out.line(f"file: {read.file or 'none (retain.toml here, or in the configuration folder)'}", style="dim")
     for name, nearest in read.unknown.items():
         if not nearest:

@@ -12,6 +12,7 @@ from retain.transports.cli.serving import missing_server_modules
 if TYPE_CHECKING:
     from retain.core.api import MemoryAPI
     from retain.core.ports import Embedder
+    from retain.core.service import MemoryService
     from retain.domain.errors import RetainError
     from retain.settings import Settings
     from retain.storage.sqlite import SqliteStore
@@ -105,9 +106,9 @@ async def _examine_file(settings: "Settings", report: Report, *, repair: bool, d
     try:
         embedder = choose_embedder(settings)
         if await _checked(report, "model", lambda: _embed(embedder)) and store is not None:
-            await _checked(report, "model of the database", lambda: _same_model(store, embedder))
+            service = make_service(store, embedder, settings)
+            await _checked(report, "model of the database", lambda: _same_model(service))
             if deep:
-                service = make_service(store, embedder, settings)
                 await _checked(report, "round trip", lambda: _round_trip(service))
     except RetainError as error:
         report.bad("model", error)
@@ -151,16 +152,9 @@ async def _embed(embedder: "Embedder") -> str:
     return f"{embedder.model_id}, {len(vector)} dimensions"
 
 
-async def _same_model(store: "SqliteStore", embedder: "Embedder") -> str:
-    from retain.domain.errors import ModelMismatchError
-
-    stored = await store.model()
-    if stored is not None and (stored.id, stored.dimensions) != (embedder.model_id, embedder.dimensions):
-        raise ModelMismatchError(
-            f"the database has vectors of {stored.id} ({stored.dimensions} dimensions) and the setting embedding names "
-            f"{embedder.model_id} ({embedder.dimensions}); run: retain reembed"
-        )
-    return "the same" if stored else "none yet"
+async def _same_model(service: "MemoryService") -> str:
+    await service.require_ready()
+    return "the same"
 
 
 async def _round_trip(memory: "MemoryAPI") -> str:
@@ -199,4 +193,4 @@ def _show(report: Report, call: Call) -> None:
     for check in report.checks:
         sign = Text(call.out.glyphs.bad, "red") if check.code else Text(call.out.glyphs.good, "green")
         grid.add_row(sign, Text(check.name), Text(one_line(check.detail)))
-    call.out.console.print(grid)
+    call.out.show(grid)

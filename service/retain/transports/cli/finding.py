@@ -125,7 +125,7 @@ def _show_recall(found: "Recall", call: Call) -> None:
         parts = [f"from {time_text(since)}" if since else "", f"before {time_text(until)}" if until else ""]
         call.out.line("read as a time: " + " ".join(filter(None, parts)), style="dim")
     if found.hits:
-        call.out.console.print(hits_table(found.hits, call.out))
+        call.out.show(hits_table(found.hits, call.out))
     else:
         call.out.line("nothing found")
 
@@ -134,7 +134,7 @@ def _show_page(page: "Listing", call: Call) -> None:
     from retain.transports.cli.cards import memories_table
 
     if page.memories:
-        call.out.console.print(memories_table(page.memories, call.out))
+        call.out.show(memories_table(page.memories, call.out))
 
 
 def _show_rest(page: "Listing", shown: int, call: Call) -> None:
@@ -158,7 +158,7 @@ def _show_stats(counts: "Stats", call: Call) -> None:
     ]
     if counts.bytes is not None:
         rows.append(("size", size_text(counts.bytes)))
-    call.out.console.print(plain_table({"what": "left", "count": "left"}, rows))
+    call.out.show(plain_table({"what": "left", "count": "left"}, rows))
 
 
 def size_text(count: int) -> str:

@@ -87,7 +87,7 @@ async def list_keys(call: Call) -> None:
             )
             for key in known
         )
-        call.out.console.print(plain_table(columns, rows))
+        call.out.show(plain_table(columns, rows))
 
 
 async def revoke(call: Call, name: NameArgument) -> None:

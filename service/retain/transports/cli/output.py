@@ -12,6 +12,7 @@ from retain.transports.cli.display import one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 
 def never_crash_on_output() -> None:
@@ -81,6 +82,15 @@ class Output:
         from rich.text import Text
 
         self.console.print(Text(text, style=style or ""), soft_wrap=not self.console.is_terminal)
+
+    def show(self, table: "Table", /) -> None:
+        """Print a table; a pipe or file gets it without the blanks that fill its lines."""
+        if self.console.is_terminal:
+            self.console.print(table)
+            return
+        with self.console.capture() as captured:
+            self.console.print(table)
+        sys.stdout.write("\n".join(line.rstrip() for line in captured.get().split("\n")))
 
     def remark(self, text: str, /) -> None:
         """Tell people something that is no part of the answer."""

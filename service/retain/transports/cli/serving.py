@@ -48,11 +48,13 @@ def _announce(url: str, settings: "Settings", call: Call) -> None:
     if call.out.as_json:
         call.out.json({"url": url, "database_url": settings.database_url})
     else:
+        from retain.bootstrap import database_path
+
         lines = (
             f"Retain listens on {url}",
             f"  REST      {url}/api   described at {url}/docs",
-            f"  MCP       {url}/mcp   or, for a client that starts a command: retain mcp",
-            f"  database  {one_line(settings.database_url)}",
+            f"  MCP       {url}/mcp   or, started by the client: retain mcp",
+            f"  database  {one_line(str(database_path(settings.database_url).absolute()))}",
             "Ctrl-C stops it.",
         )
         sys.stdout.write("\n".join(lines) + "\n")

@@ -38,7 +38,7 @@ async def list_tags(
         call.out.json({"tags": [tag_count_to_json(tag) for tag in tags]})
     else:
         rows = [(quoted_if_needed(tag.tag), f"{tag.count:,}") for tag in tags]
-        call.out.console.print(plain_table({"tag": "left", "memories": "right"}, rows))
+        call.out.show(plain_table({"tag": "left", "memories": "right"}, rows))
 
 
 async def rename(
@@ -92,4 +92,4 @@ async def types(
         call.out.json({"types": [type_count_to_json(each) for each in known]})
     else:
         rows = [(quoted_if_needed(each.type), each.parent or "", f"{each.count:,}") for each in known]
-        call.out.console.print(plain_table({"type": "left", "belongs to": "left", "memories": "right"}, rows))
+        call.out.show(plain_table({"type": "left", "belongs to": "left", "memories": "right"}, rows))

@@ -33,7 +33,7 @@ _IDS_SHOWN = 100
 """How many ids a delete names."""
 _STORED_SHOWN = 20
 """How many memories of a stored session come back with the answer."""
-_IN_PART = "Blocks with part= are excerpts; memory_get(id) gives the whole text."
+_IN_PART = "Blocks with part= are excerpts; memory_get(id) gives the whole."
 
 
 def found(recall: Recall, *, offset: int, max_chars: int) -> Answer:
@@ -48,7 +48,8 @@ def found(recall: Recall, *, offset: int, max_chars: int) -> Answer:
     if end < len(recall.hits):
         structured["next_offset"] = end
     head = f"{_count(offset, end, len(recall.hits))}, best first. {notice(shown)}"
-    more = f"{len(recall.hits) - end} more hits: same call with offset={end}." if end < len(recall.hits) else ""
+    left = len(recall.hits) - end
+    more = f"{left} more {_plural(left, 'hit')}: memory_search again with offset={end}." if left else ""
     return Answer(_joined(head, blocks(shown), _tail(shown, more)), structured)
 
 
@@ -61,8 +62,9 @@ def page(listing: Listing, *, shown: Sequence[Item]) -> Answer:
     }
     if not shown:
         return Answer(f"No memories on this page; {listing.total} match.", structured)
-    head = f"{len(shown)} of {listing.total} memories, newest first. {notice(shown)}"
-    more = f'More: same call with cursor="{listing.next_cursor}".' if listing.next_cursor else ""
+    total = f"{listing.total} {_plural(listing.total, 'memory')}"
+    head = f"{len(shown)} of {total}, newest first. {notice(shown)}"
+    more = f'More: memory_list again with cursor="{listing.next_cursor}".' if listing.next_cursor else ""
     return Answer(_joined(head, blocks(shown), _tail(shown, more)), structured)
 
 
@@ -85,7 +87,7 @@ def one(memory: Memory, *, offset: int = 0, max_chars: int = DEFAULT_MAX_CHARS) 
     more = ""
     if shown.end < len(memory.content):
         structured["next_offset"] = shown.end
-        more = f"{len(memory.content) - shown.end} more characters: same call with offset={shown.end}."
+        more = f"{len(memory.content) - shown.end} more characters: memory_get with offset={shown.end}."
     return Answer(_joined(notice([shown]), blocks([shown]), more), structured)
 
 
@@ -143,8 +145,8 @@ def counts(stats: Stats, tags: Sequence[TagCount]) -> Answer:
     used = ", ".join(f"{count.type} {count.count}" for count in stats.by_type if count.count)
     shown = listed([f"{tag.tag} ({tag.count})" for tag in tags], DEFAULT_MAX_CHARS // 2)
     lines = [
-        f"{stats.total} memories ({stats.superseded} superseded and {stats.archived} archived beside them), "
-        f"{stats.conversations} conversations, {stats.tags} tags.",
+        f"{stats.total} {_plural(stats.total, 'memory')}, and {stats.superseded} superseded and {stats.archived} "
+        f"archived beside them; {stats.conversations} conversations, {stats.tags} tags.",
         f"Types: {used}." if used else "",
         f"Tags, most used first: {shown}" if shown else "",
     ]
@@ -170,8 +172,14 @@ def _labels(memory: Memory) -> str:
 
 def _count(start: int, end: int, total: int) -> str:
     if start == 0 and end == total:
-        return f"{total} {'memory' if total == 1 else 'memories'}"
+        return f"{total} {_plural(total, 'memory')}"
     return f"Hits {start + 1}-{end} of {total}"
+
+
+def _plural(count: int, noun: str) -> str:
+    if count == 1:
+        return noun
+    return f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
 
 
 def _tail(shown: Sequence[Item], more: str) -> str:

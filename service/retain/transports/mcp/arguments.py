@@ -1,12 +1,12 @@
 """What each tool takes: the wire models shared with REST, and what only a model needs (budgets and offsets)."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, Field, ValidationError
 
 from retain.domain.errors import InvalidInputError
+from retain.domain.memory import MemoryPatch
 from retain.transports.mcp.rendering import DEFAULT_MAX_CHARS, MAX_MAX_CHARS, MIN_MAX_CHARS
 from retain.transports.schemas import (
     DeleteFields,
@@ -70,8 +70,8 @@ class UpdateArguments(PatchFields):
     id: str
     superseded_by: str | None = Field(None, description="Id of the memory that replaces it")
 
-    def to_patch_of(self) -> Any:
-        """Return the patch without the id."""
+    def to_patch_of(self) -> MemoryPatch:
+        """Return the patch: what was given besides the id."""
         return PatchFields(**{name: getattr(self, name) for name in self.model_fields_set - {"id"}}).to_patch()
 
 
@@ -156,8 +156,3 @@ def _compact(node: object, definitions: Mapping[str, Any]) -> object:
         elif key not in ("title", "additionalProperties", "format"):
             result[key] = _compact(value, definitions)
     return result
-
-
-def size(schema: object, /) -> int:
-    """Return the bytes of a JSON value as it is sent."""
-    return len(json.dumps(schema, ensure_ascii=False, separators=(",", ":")).encode())

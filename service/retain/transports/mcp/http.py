@@ -6,6 +6,7 @@ upon which clients begin anew. Who may come in at all (Host, Origin, key) is dec
 """
 
 import json
+import logging
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -13,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from mcp.server.lowlevel.server import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp_types import INVALID_REQUEST
+from mcp_types import INVALID_REQUEST, Tool
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from retain.core.policy import Principal
+from retain.transports.access import MCP_BODY_LIMIT
 from retain.transports.mcp.features import Context
 from retain.transports.mcp.server import make_server, memory_features
 
@@ -26,8 +28,6 @@ if TYPE_CHECKING:
     from retain.core.service import MemoryService
 
 PrincipalOf = Callable[[Scope], Principal]
-MAX_BODY_BYTES = 16 * 1024 * 1024
-"""Largest request; the core has limits of its own for what is inside."""
 SESSION_IDLE_S = 24 * 3600.0
 _SESSION = b"mcp-session-id"
 _VERSION = b"mcp-protocol-version"
@@ -53,7 +53,11 @@ def create(service: "MemoryService", *, principal_of: PrincipalOf) -> McpHttp:
     async def memory_of(context: Context) -> "MemoryService":
         return service.acting_as(principal_of(scope_of(context)))
 
-    return serve(make_server(memory_features(memory_of)))
+    def offered(context: Context, tool: Tool) -> bool:
+        reads = tool.annotations is not None and tool.annotations.read_only_hint is True
+        return reads or principal_of(scope_of(context)).can_write
+
+    return serve(make_server(memory_features(memory_of), offered=offered))
 
 
 def scope_of(context: Context) -> Scope:
@@ -72,12 +76,16 @@ def serve(server: "Server[Any]", /, *, sessions: bool = False) -> McpHttp:
         sessions: Keep sessions and answer as event streams, for servers that ask their clients something or report
             progress. Retain itself does neither.
     """
+    # At INFO the SDK writes a line for each request about a session that there is not.
+    transport = logging.getLogger("mcp.server.streamable_http")
+    if transport.getEffectiveLevel() == logging.INFO:
+        transport.setLevel(logging.WARNING)
     manager = StreamableHTTPSessionManager(
         server,
         json_response=not sessions,
         stateless=not sessions,
         session_idle_timeout=SESSION_IDLE_S,
-        max_request_body_size=MAX_BODY_BYTES,
+        max_request_body_size=MCP_BODY_LIMIT,
     )
     return McpHttp(manager.handle_request if sessions else _without_sessions(manager.handle_request), manager.run)
 

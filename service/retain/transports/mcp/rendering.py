@@ -20,8 +20,8 @@ MIN_MAX_CHARS = 500
 MAX_MAX_CHARS = 1_000_000
 EXCERPT_CHARS = 1_500
 """Longest excerpt of a memory that is not shown whole; no passage of the local model is longer."""
-NOTICE_CHARS = 180
-"""Kept free for the first and last line of an answer."""
+NOTICE_CHARS = 290
+"""Kept free for the first and last line of an answer; the longest are those of a page with its cursor."""
 _ATTRIBUTE_CHARS = 120
 
 
@@ -161,9 +161,9 @@ def listed(values: Sequence[str], limit: int) -> str:
     """Return values joined by commas, up to `limit` characters, saying how many are left out."""
     text = ""
     for place, value in enumerate(map(one_line, values)):
-        longer = f"{text}, {value}" if text else value
+        longer = f"{text}, {value}" if text else value[:limit]
         if len(longer) > limit:
-            return f"{text or value[:limit]} and {len(values) - place} more" if text else f"{value[:limit]}…"
+            return f"{text} and {len(values) - place} more"
         text = longer
     return text
 

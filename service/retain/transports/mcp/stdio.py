@@ -27,6 +27,7 @@ ServiceOpener = Callable[[], "Awaitable[MemoryService]"]
 DRAIN_S = 30.0
 """How long running calls may take to finish once the client has closed its side or a signal came."""
 _READ_AHEAD = 64
+_STOPPING = (signal.SIGTERM, signal.SIGINT)
 
 _log = logging.getLogger(__name__)
 
@@ -81,27 +82,31 @@ class _Memory:
         opening = self.start()
         try:
             return await asyncio.shield(opening)
-        except RetainError:
+        except Exception:
             if self._opening is opening:
                 self._opening = None
             raise
 
     async def aclose(self) -> None:
         """Close what was opened."""
-        if self._opening is None:
+        opening = self._opening
+        if opening is None:
             return
-        with suppress(RetainError):
-            service = await self._opening
-            if self._warming is not None:
-                await self._warming
+        if not opening.done():
+            opening.cancel()
+        (service,) = await asyncio.gather(opening, return_exceptions=True)
+        if self._warming is not None:
+            await self._warming
+        if not isinstance(service, BaseException):
             await service.aclose()
 
 
 async def _warm(service: "MemoryService") -> None:
     try:
         await service.warm_up()
+        await service.require_ready()
     except RetainError as error:
-        _log.warning("the model can't be loaded, only keyword search and listing work: %s", error)
+        _log.warning("only keyword search and listing work: %s", error)
 
 
 def _heard(opening: "asyncio.Task[MemoryService]") -> None:
@@ -128,7 +133,7 @@ class _Wire:
     ) -> None:
         """Hand lines to the server until the client closes or a signal comes, then wait for the last answers."""
         loop = asyncio.get_running_loop()
-        for name in (signal.SIGTERM, signal.SIGINT):
+        for name in _STOPPING:
             with suppress(NotImplementedError):  # Windows has no signal handlers on an event loop
                 loop.add_signal_handler(name, self._incoming.put_nowait, None)
         threading.Thread(target=self._pump, args=(loop,), name="stdin", daemon=True).start()
@@ -144,6 +149,9 @@ class _Wire:
                     continue
                 self._note(message)
                 await to_server.send(SessionMessage(message))
+            for name in _STOPPING:
+                with suppress(NotImplementedError):
+                    loop.remove_signal_handler(name)  # the next one ends the process at once
             with suppress(TimeoutError):
                 async with asyncio.timeout(DRAIN_S):
                     while self._unanswered:
