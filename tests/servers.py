@@ -6,6 +6,7 @@ import selectors
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Self
@@ -46,11 +47,19 @@ class RunningServer:
             found = re.search(r"http://127\.0\.0\.1:\d+", line)
             if found:
                 self.url = found.group()
+                # A full pipe would stop the server, which logs a line for each request.
+                self._reader = threading.Thread(target=self._read_on, daemon=True)
+                self._reader.start()
                 return
             if not line and self._process.poll() is not None:
                 break
         self._process.kill()
         raise AssertionError(f"the server did not start:\n{self.output}")
+
+    def _read_on(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self.output += line
 
     def kill(self) -> None:
         """End the server as kill -9 does."""
@@ -68,4 +77,5 @@ class RunningServer:
             raise
         finally:
             assert self._process.stdout is not None
+            self._reader.join()
             self._process.stdout.close()

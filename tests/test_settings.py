@@ -51,7 +51,7 @@ def test_an_empty_variable_was_not_given() -> None:
         ("RETAIN_PORT", "abc", ("'abc'", "environment", "0 to 65535")),
         ("RETAIN_PORT", "-5", ("'-5'", "environment", "0 to 65535")),
         ("RETAIN_PORT", "99999999999", ("'99999999999'", "environment", "0 to 65535")),
-        ("RETAIN_MAX_CONTENT_CHARS", "7", ("'7'", "100 to 10,000,000")),
+        ("RETAIN_MAX_CONTENT_CHARS", "7", ("'7'", "100 to 1,000,000")),
         ("RETAIN_TIMEZONE", "Mars/Olympus", ("Mars/Olympus", "Europe/Berlin")),
         ("RETAIN_OFFLINE", "perhaps", ("'perhaps'", "boolean")),
         ("RETAIN_LOG_LEVEL", "loud", ("'loud'", "'debug'")),
@@ -133,7 +133,7 @@ def test_secrets_do_not_show_in_the_representation_of_settings() -> None:
     assert "rtn_hidden" not in repr(settings)
 
 
-def test_every_setting_stands_in_its_documentation_with_its_default_kept_current() -> None:
+def test_every_setting_stands_in_its_documentation() -> None:
     page = (Path(__file__).parent.parent / "docs" / "settings.md").read_text("utf-8")
     for name, field in Settings.model_fields.items():
         assert f"| `{name}` | `{environment_name(name)}` |" in page

@@ -10,7 +10,6 @@ from retain import (
     Filter,
     InvalidInputError,
     MemoryPatch,
-    NewMemory,
     NotFoundError,
     TooLargeError,
     Turn,

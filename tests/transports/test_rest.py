@@ -541,7 +541,7 @@ async def test_head_answers_like_get_without_a_body(rest: httpx.AsyncClient) -> 
 
 
 async def test_the_body_limit_leaves_room_for_the_longest_content(connect: Any) -> None:
-    rest = connect(max_content_chars=2_000_000)
+    rest = connect(max_content_chars=1_000_000)
     answer = await rest.post(
         "/api/memories", content=b'{"content": "x", "' + b"y" * BODY_LIMIT + b'": 1}', headers=JSON
     )

@@ -216,7 +216,7 @@ def clean_metadata(value: object, /) -> dict[str, Any]:
         text = json.dumps(dict(cast("Mapping[str, Any]", value)), ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInputError(f"metadata must be plain JSON: {error}", field="metadata") from None
-    for part in _strings(value):
+    for part in _strings(cast("object", value)):
         require_storable(part, field="metadata")
     size = len(text.encode("utf-8"))
     if size > MAX_METADATA_BYTES:

@@ -5,6 +5,7 @@ Neither ships types, and onnxruntime takes 0.1 s to import; both are loaded on f
 
 import ctypes
 import importlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -47,6 +48,9 @@ def load_session(model: Path) -> Session:
     Raises:
         EmbeddingError: onnxruntime can't read the graph.
     """
+    # Telemetry begins at import: it writes a device id into the home folder and starts a sender.
+    # Switching it off afterwards is too late, so the variable must be there before.
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # noqa: TID251 - not read, told to the library
     ort: Any = importlib.import_module("onnxruntime")
     ort.disable_telemetry_events()
     options: Any = ort.SessionOptions()

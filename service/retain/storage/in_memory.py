@@ -1,11 +1,9 @@
 """The shortest correct store: everything in dictionaries, every search a full scan. For tests and throw-away use."""
 
-import base64
-import json
 import threading
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, cast
 
@@ -16,7 +14,6 @@ from retain.core.ports import Candidate, Capability, Change, Clock, Entry, Reque
 from retain.domain.errors import (
     ConflictError,
     EmbeddingError,
-    InvalidInputError,
     ModelMismatchError,
     NotFoundError,
     StoreUnavailableError,
@@ -40,27 +37,20 @@ from retain.domain.memory import (
 )
 from retain.domain.ontology import BUILT_IN, with_subtypes
 from retain.domain.text import ROOT, is_within
-from retain.storage.words import K1, STOP_WORDS, B, Terms, metadata_matches, pairs, spaced, spellings, terms, weight
-
-
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    memory: Memory
-    passages: tuple[Passage, ...]
-    vectors: Vectors
-    words: tuple[Counter[str], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """One passage of a memory."""
-
-    kept: _Kept
-    number: int
-
-    def candidate(self, semantic: float | None, keyword: float | None) -> Candidate:
-        memory, passage = self.kept.memory, self.kept.passages[self.number]
-        return Candidate(memory.id, memory.conversation_id, passage.start, passage.end, semantic, keyword)
+from retain.storage.scanning import (
+    TIMES,
+    Kept,
+    Place,
+    cosines_to,
+    decoded,
+    encoded,
+    identity,
+    matches,
+    position,
+    shares,
+    to_the_ms,
+)
+from retain.storage.words import STOP_WORDS, pairs, spaced, terms
 
 
 class InMemoryStore:
@@ -71,7 +61,7 @@ class InMemoryStore:
         self._lock = threading.RLock()
         self._closed = False
         self._model: Model | None = None
-        self._kept: dict[str, _Kept] = {}
+        self._kept: dict[str, Kept] = {}
         self._events: list[Event] = []
         self._tombstones: dict[str, Tombstone] = {}
         self._requests: dict[tuple[str, str], tuple[str, datetime, list[tuple[str, bool]]]] = {}
@@ -121,7 +111,7 @@ class InMemoryStore:
         return [Written(self._kept[id_].memory, created) for id_, created in done]
 
     def _put_one(self, entry: Entry, model: Model) -> tuple[str, bool]:
-        memory = replace(entry.memory, **{name: _to_the_ms(getattr(entry.memory, name)) for name in _TIMES})
+        memory = replace(entry.memory, **{name: to_the_ms(getattr(entry.memory, name)) for name in TIMES})
         if entry.supersedes is not None and entry.supersedes not in self._kept:
             raise NotFoundError(f"supersedes names the memory {entry.supersedes}, which does not exist")
         twin = self._twin(memory, apart_from=entry.supersedes)
@@ -140,11 +130,11 @@ class InMemoryStore:
         self._note("stored", memory, memory.updated_at)
         return memory.id, True
 
-    def _indexed(self, memory: Memory, passages: Sequence[Passage], vectors: Vectors, model: Model) -> _Kept:
+    def _indexed(self, memory: Memory, passages: Sequence[Passage], vectors: Vectors, model: Model) -> Kept:
         if vectors.shape != (len(passages), model.dimensions) or not np.isfinite(vectors).all():
             raise EmbeddingError(f"{len(passages)} passages need as many finite vectors, not {vectors.shape}")
         words = tuple(self._words(memory.content[passage.start : passage.end]) for passage in passages)
-        return _Kept(memory, tuple(passages), vectors.astype(np.float32), words)
+        return Kept(memory, tuple(passages), vectors.astype(np.float32), words)
 
     def _words(self, text: str) -> Counter[str]:
         return Counter(self._stems(spaced(text))) + Counter(pairs(text))
@@ -156,16 +146,16 @@ class InMemoryStore:
             )
         return cast("list[str]", tokens)
 
-    def _twin(self, memory: Memory, *, apart_from: str | None) -> _Kept | None:
+    def _twin(self, memory: Memory, *, apart_from: str | None) -> Kept | None:
         if memory.state != "active":
             return None
         for kept in self._kept.values():
             other = kept.memory
-            if other.state == "active" and _identity(other) == _identity(memory) and other.id != apart_from:
+            if other.state == "active" and identity(other) == identity(memory) and other.id != apart_from:
                 return kept
         return None
 
-    def _save(self, kept: _Kept, **fields: Any) -> None:
+    def _save(self, kept: Kept, **fields: Any) -> None:
         memory = replace(kept.memory, **fields)
         self._kept[memory.id] = replace(kept, memory=memory)
         self._note("updated", memory, memory.updated_at)
@@ -200,10 +190,10 @@ class InMemoryStore:
             fields = dict(change.fields)
             for name in ("occurred_at", "archived_at"):
                 if isinstance(moment := fields.get(name), datetime):
-                    fields[name] = _to_the_ms(moment)
+                    fields[name] = to_the_ms(moment)
             if change.content is not None:
                 fields |= {"content": change.content, "content_hash": change.content_hash, "turns": ()}
-            memory = replace(old.memory, updated_at=_to_the_ms(change.updated_at), **cast("dict[str, Any]", fields))
+            memory = replace(old.memory, updated_at=to_the_ms(change.updated_at), **cast("dict[str, Any]", fields))
             self._require_no_circle(memory)
             if self._twin(memory, apart_from=memory.id) is not None:
                 raise ConflictError(f"the memory {memory.id} would be an exact duplicate of another active memory")
@@ -235,10 +225,8 @@ class InMemoryStore:
                 )
             for memory in going:
                 del self._kept[memory.id]
-                self._tombstones[memory.id] = Tombstone(
-                    memory.id, memory.content_hash, memory.namespace, _to_the_ms(at)
-                )
-                self._note("deleted", memory, _to_the_ms(at))
+                self._tombstones[memory.id] = Tombstone(memory.id, memory.content_hash, memory.namespace, to_the_ms(at))
+                self._note("deleted", memory, to_the_ms(at))
             return [memory.id for memory in going]
 
     async def ids(self, where: Filter, /) -> list[str]:
@@ -257,8 +245,8 @@ class InMemoryStore:
     ) -> list[Candidate]:
         """See `MemoryStore.candidates`."""
         self._require_model(model)
-        places = [_Place(self._kept[m.id], n) for m in self._matching(where) for n in range(self._passages(m))]
-        cosines = None if vector is None else _cosines(places, vector)
+        places = [Place(self._kept[m.id], n) for m in self._matching(where) for n in range(self._passages(m))]
+        cosines = None if vector is None else cosines_to(places, vector)
         scores = None if text is None else self._scores(places, text)
         chosen: set[int] = set()
         if cosines is not None:
@@ -273,17 +261,9 @@ class InMemoryStore:
     def _passages(self, memory: Memory) -> int:
         return len(self._kept[memory.id].passages)
 
-    def _scores(self, places: Sequence[_Place], text: str) -> list[float]:
-        """Return BM25 as a share of the most that the question could reach; statistics over the whole store."""
+    def _scores(self, places: Sequence[Place], text: str) -> list[float]:
         asked = terms(text, self._stems(spaced(text)), frozenset(self._stems(" ".join(STOP_WORDS))))
-        corpus = [words for kept in self._kept.values() for words in kept.words]
-        average = max(sum(words.total() for words in corpus) / max(len(corpus), 1), 1)
-        idf = {term: weight(len(corpus), sum(_frequency(w, term) > 0 for w in corpus)) for term in _each(asked)}
-        most = sum(idf.values()) * (K1 + 1) or 1
-        return [
-            sum(_bm25(place.kept.words[place.number], term, average) * idf[term] for term in idf) / most
-            for place in places
-        ]
+        return shares(places, [words for kept in self._kept.values() for words in kept.words], asked)
 
     async def containing(self, text: str, where: Filter, k: int, /) -> list[Candidate]:
         """See `MemoryStore.containing`."""
@@ -324,7 +304,7 @@ class InMemoryStore:
             changed = [memory for memory in self._matching(where) if old & set(memory.tags)]
             for memory in changed:
                 renamed = dict.fromkeys(target if tag in old else tag for tag in memory.tags)
-                self._save(self._kept[memory.id], tags=tuple(renamed), updated_at=_to_the_ms(at))
+                self._save(self._kept[memory.id], tags=tuple(renamed), updated_at=to_the_ms(at))
             return len(changed)
 
     async def types(self, where: Filter, /) -> list[TypeCount]:
@@ -393,88 +373,15 @@ class InMemoryStore:
         with self._lock:
             self._require_open()
             types = with_subtypes(where.types, {**BUILT_IN, **self._types})
-            found = [kept.memory for kept in self._kept.values() if _matches(kept.memory, where, types)]
+            found = [kept.memory for kept in self._kept.values() if matches(kept.memory, where, types)]
         return sorted(found, key=lambda memory: (memory.created_at, memory.id), reverse=True)
 
     # Last in the class: below it, `list[...]` in an annotation would mean this method.
     async def list(self, where: Filter, page: Page, /) -> Listing:
         """See `MemoryStore.list`."""
         found = self._matching(where)
-        after = None if page.cursor is None else _decoded(page.cursor)
-        rest = [memory for memory in found if after is None or _position(memory) < after]
+        after = None if page.cursor is None else decoded(page.cursor)
+        rest = [memory for memory in found if after is None or position(memory) < after]
         shown = tuple(rest[: page.limit])
         more = len(rest) > page.limit
-        return Listing(shown, len(found), _encoded(_position(shown[-1])) if more else None)
-
-
-_TIMES = ("created_at", "updated_at", "occurred_at", "archived_at")
-
-
-def _to_the_ms(moment: datetime | None) -> Any:
-    return None if moment is None else moment.replace(microsecond=moment.microsecond // 1000 * 1000)
-
-
-def _identity(memory: Memory) -> tuple[object, ...]:
-    return memory.namespace, memory.conversation_id or "", memory.sequence, memory.content_hash
-
-
-def _matches(memory: Memory, where: Filter, types: Iterable[str]) -> bool:
-    wanted, excluded = _names(where.tags), _names(where.exclude_tags)
-    enough = all if where.tag_match == "all" else any
-    return (
-        memory.state in where.states
-        and is_within(memory.namespace, where.namespace or ROOT)
-        and (where.ids is None or memory.id in where.ids)
-        and (not wanted or enough(tag in memory.tags for tag in wanted))
-        and not any(tag in memory.tags for tag in excluded)
-        and (not where.types or memory.type in types)
-        and (where.since is None or memory.occurred_at >= where.since)
-        and (where.until is None or memory.occurred_at < where.until)
-        and where.agent_id in (None, memory.agent_id)
-        and where.conversation_id in (None, memory.conversation_id)
-        and metadata_matches(memory.metadata, where.metadata)
-    )
-
-
-def _names(tags: Iterable[str] | str) -> list[str]:
-    return [tags] if isinstance(tags, str) and tags else list(tags)
-
-
-def _cosines(places: Sequence[_Place], vector: Vectors) -> list[float]:
-    if not places:
-        return []
-    rows = np.array([place.kept.vectors[place.number] for place in places])
-    lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(vector)
-    return np.clip(rows @ vector / np.where(lengths > 0, lengths, 1), -1, 1).tolist()
-
-
-def _each(asked: Terms) -> list[str]:
-    return [*asked.stems, *asked.pairs, *(f"{start}*" for start in asked.starts)]
-
-
-def _frequency(words: Counter[str], term: str) -> int:
-    if term.endswith("*"):
-        return sum(count for word, count in words.items() if word.startswith(term[0]))
-    return sum(words[form] for form in spellings(term))
-
-
-def _bm25(words: Counter[str], term: str, average: float) -> float:
-    frequency = _frequency(words, term)
-    return frequency * (K1 + 1) / (frequency + K1 * (1 - B + B * words.total() / average))
-
-
-def _position(memory: Memory) -> tuple[str, str]:
-    return memory.created_at.isoformat(timespec="microseconds"), memory.id
-
-
-def _encoded(position: tuple[str, str]) -> str:
-    return base64.urlsafe_b64encode(json.dumps(position).encode()).decode()
-
-
-def _decoded(cursor: str) -> tuple[str, str]:
-    try:
-        created_at, id_ = json.loads(base64.b64decode(cursor, altchars=b"-_", validate=True))
-        datetime.fromisoformat(created_at)
-    except (ValueError, TypeError):
-        raise InvalidInputError("cursor is not one that a listing returned", field="cursor") from None
-    return created_at, str(id_)
+        return Listing(shown, len(found), encoded(position(shown[-1])) if more else None)

@@ -38,7 +38,7 @@ MCP_BODY_LIMIT = 4 * 1024 * 1024
 UNLIMITED_PATHS = frozenset(("/api/import",))
 """Bodies that are read as a stream, line by line."""
 RECHECK_S = 1.0
-"""How long an answer that is still being sent may go on after its key was revoked."""
+"""How long an answer that is still being sent may go on after its caller lost the right to it."""
 MAX_AGENT_CHARS = 64
 _SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS"))
 _PROXY_HEADERS = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
@@ -80,7 +80,7 @@ class Access:
         self._local = is_loopback(settings.host)
         self._hosts = frozenset(host.lower() for host in settings.allowed_hosts)
         self._origins = frozenset(origin.rstrip("/").lower() for origin in settings.cors_origins)
-        self._room = 6 * settings.max_content_chars + 1024 * 1024  # one memory fits, however it is escaped
+        self._room = 12 * settings.max_content_chars + 1024 * 1024  # one memory fits, however it is escaped
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: D102 - ASGI
         if scope["type"] != "http":
@@ -103,8 +103,7 @@ class Access:
         except RetainError as error:
             await answer(send, *problem(error))
         else:
-            recheck = None if key is None else lambda: self._keys.principal_of(key)
-            stream = _Stream(receive, send, limit, recheck)
+            stream = _Stream(receive, send, limit, lambda: self._principal(scope, headers, key, foreign))
             await stream.run(self._app, scope)
 
     def _check_host(self, headers: Headers) -> None:
@@ -225,10 +224,10 @@ def _too_large(limit: int) -> TooLargeError:
 
 
 class _Stream:
-    """One admitted exchange: counts the body, and ends the answer when the key is revoked meanwhile."""
+    """One admitted exchange: counts the body, and ends the answer when its caller may not have it any longer."""
 
     def __init__(
-        self, receive: Receive, send: Send, limit: int | None, recheck: Callable[[], Awaitable[object]] | None
+        self, receive: Receive, send: Send, limit: int | None, recheck: Callable[[], Awaitable[object]]
     ) -> None:
         self._receive, self._send = receive, send
         self._limit, self._recheck = limit, recheck
@@ -264,12 +263,12 @@ class _Stream:
         elif await self._revoked():
             self._ended = True
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
-            raise OSError("the key of this request was revoked")
+            raise OSError("the caller of this request may not go on")
         await self._send(message)
 
     async def _revoked(self) -> bool:
         now = asyncio.get_running_loop().time()
-        if self._recheck is None or now - self._checked_at < RECHECK_S:
+        if now - self._checked_at < RECHECK_S:
             return False
         self._checked_at = now
         try:

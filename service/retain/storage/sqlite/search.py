@@ -14,13 +14,21 @@ from retain.storage.sqlite.filters import condition, namespaces_within, narrowin
 from retain.storage.sqlite.index import GONE, Mask, PassageIndex, Positions, View, integers
 from retain.storage.sqlite.keywords import TermCounts
 from retain.storage.sqlite.rows import STATE_NUMBERS
-from retain.storage.sqlite.vectors import code_words, codes, embeddings
+from retain.storage.sqlite.vectors import code_words, codes, embeddings, estimates
 
+# How the nearest passages are found: differing bits of all, estimates for a shortlist, exact cosines for the best of
+# those. recall@10 against the exact scan was 0.9996 among 11,700 real passages and 0.995 among 200,000 made by mixing
+# them (docs/storage.md).
 EXACT_LIMIT = 1_000
 """Up to so many passages, all that a filter leaves are compared exactly, without looking at codes."""
+_SHORTLIST = 1_000
+_SHORTLIST_SHARE = 50
+_LONGEST_SHORTLIST = 4_000
+_SHORTLIST_PER_RESCORED = 4
 _RESCORED = 200
-_RESCORED_PER_RESULT = 3
-_RESCORED_SHARE = 1_000
+_RESCORED_SHARE = 500
+_LARGEST_RESCORED_SHARE = 500
+_RESCORED_PER_RESULT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +126,16 @@ def _allowed(connection: Connection, view: View, where: Filter) -> Mask | None:
 
 
 def _near(view: View, vector: Vectors, k: int, mask: Mask | None) -> Positions:
-    allowed = len(view.keys) if mask is None else int(np.count_nonzero(mask))
-    rescored = max(_RESCORED, _RESCORED_PER_RESULT * k, len(view.keys) // _RESCORED_SHARE)
+    """Return the positions of the passages whose exact cosine is worth computing, at least `k` if there are so many."""
+    size = len(view.keys)
+    allowed = size if mask is None else int(np.count_nonzero(mask))
+    if allowed <= EXACT_LIMIT:
+        return np.arange(size) if mask is None else np.flatnonzero(mask)
+    rescored = max(_RESCORED, min(_LARGEST_RESCORED_SHARE, size // _RESCORED_SHARE), _RESCORED_PER_RESULT * k)
+    shortlist = max(_SHORTLIST, min(_LONGEST_SHORTLIST, size // _SHORTLIST_SHARE), _SHORTLIST_PER_RESCORED * rescored)
     code = code_words([codes(embeddings(vector[None, :]))[0].tobytes()])[:, 0]
-    return view.nearest(code, EXACT_LIMIT if allowed <= EXACT_LIMIT else rescored, mask)
+    near = view.nearest(code, shortlist, mask)
+    return near[_first(-estimates(view.codes[:, near], vector), rescored)]
 
 
 def _cosines(
@@ -154,9 +168,10 @@ def similar(
     while True:
         near = _near(view, vector, wanted, mask)
         best: dict[int, tuple[float, int]] = {}
-        for position, cosine in zip(*_cosines(connection, vector, view, near), strict=True):
-            memory = int(view.memories[position])
-            best[memory] = max(best.get(memory, (-2.0, 0)), (float(cosine), -int(position)))
+        positions, cosines = _cosines(connection, vector, view, near)
+        found = zip(view.memories[positions].tolist(), positions.tolist(), cosines.tolist(), strict=True)
+        for memory, position, cosine in found:
+            best[memory] = max(best.get(memory, (-2.0, 0)), (cosine, -position))
         if len(best) >= k or len(near) < wanted:
             break
         wanted = max(4 * wanted, 4 * len(near))

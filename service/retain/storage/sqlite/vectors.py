@@ -31,7 +31,7 @@ def codes(embedded: NDArray[np.int8], /) -> NDArray[np.uint8]:
     and the number of bits in which two codes differ still tells near from far.
     """
     size = embedded.shape[1]
-    levels = _thresholds(max(1, min(_MOST_LEVELS, _ENOUGH_BITS // size)))
+    levels = _thresholds(_levels(size))
     if len(levels) == 1:
         bits = embedded > 0
     else:
@@ -47,6 +47,21 @@ def code_words(blobs: list[bytes], /) -> Words:
     """Return (w, n): the codes of n passages, one row for each 64 bits."""
     width = len(blobs[0]) // 8
     return np.ascontiguousarray(np.frombuffer(b"".join(blobs), dtype=np.uint64).reshape(-1, width).T)
+
+
+def estimates(coded: Words, vector: Vectors, /) -> NDArray[np.float32]:
+    """Return (n,) how near coded vectors are to `vector`, higher being nearer: only the order means something.
+
+    The question keeps its full precision here, so this orders much better than counting differing bits, and costs
+    more: some 0.15 us a passage at 384 dimensions.
+    """
+    weights = np.repeat(vector, _levels(len(vector)))
+    bits = np.unpackbits(np.ascontiguousarray(coded.T).view(np.uint8), axis=1)[:, : len(weights)]
+    return bits.astype(np.float32) @ weights
+
+
+def _levels(size: int) -> int:
+    return max(1, min(_MOST_LEVELS, _ENOUGH_BITS // size))
 
 
 @lru_cache

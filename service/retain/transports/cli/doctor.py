@@ -10,12 +10,12 @@ from retain.transports.cli.command import Call, command
 from retain.transports.cli.serving import missing_server_modules
 
 if TYPE_CHECKING:
+    from retain.bootstrap import SqliteStore
     from retain.core.api import MemoryAPI
     from retain.core.ports import Embedder
     from retain.core.service import MemoryService
     from retain.domain.errors import RetainError
     from retain.settings import Settings
-    from retain.storage.sqlite import SqliteStore
 
 PROBE = "Retain checks itself: the quick brown fox jumps over the lazy dog"
 PROBE_QUESTION = "which animal jumps over a dog?"

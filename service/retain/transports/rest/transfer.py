@@ -26,8 +26,8 @@ from retain.transports.schemas import FilterFields
 
 NDJSON = "application/x-ndjson"
 CHUNK_BYTES = 65_536
-LINE_LIMIT = 64 * 1024 * 1024
-"""Longest line of an import in bytes: ten million characters, escaped."""
+LINE_LIMIT = 16 * 1024 * 1024
+"""Longest line of an import in bytes: the longest content that can be set, escaped, and its other fields."""
 
 router = APIRouter(route_class=StrictRoute, tags=["export, import, events"])
 

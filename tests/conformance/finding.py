@@ -1,0 +1,301 @@
+"""The contract: filters and searches."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import numpy as np
+import pytest
+
+from retain.core.ports import MemoryStore
+from retain.domain.memory import EVERYTHING, Filter, Passage
+from tests.conformance.asking import LATER, contents, found_by_words, put
+from tests.conformance.making import MODEL, START, edit, entry, towards, unit
+
+
+class Finding:
+    """Facts about filters and searches."""
+
+    async def test_tags_are_compared_whole_and_exactly(self, store: MemoryStore) -> None:
+        # C061, C062, C069
+        tags = ["smart", "art", "art-deco", "start", "Art", "a_b", "axb", "50%", "5000", "back\\slash", "a*b", "[x]",
+                "c++", "🔥", "C#", "a/b", "two words", "msg:cluster", "'", '"', "a,b", "--", "%"]  # fmt: skip
+        await store.put([entry(f"tagged {number}", [tag]) for number, tag in enumerate(tags)], model=MODEL)
+        for number, tag in enumerate(tags):
+            assert await contents(store, Filter(tags=(tag,))) == [f"tagged {number}"]
+        for number, tag in enumerate(tags):
+            assert len(await store.delete(Filter(tags=(tag,)), at=LATER)) == 1, tag
+            assert len(await contents(store)) == len(tags) - number - 1
+
+    async def test_any_of_some_tags_or_all_of_them_or_none(self, store: MemoryStore) -> None:
+        # C064
+        await put(store, entry("a", ["a"]), entry("b", ["b"]), entry("ab", ["a", "b"]), entry("none"))
+
+        async def matching(**tags: object) -> list[str]:
+            return sorted(await contents(store, Filter(**tags)))  # pyright: ignore[reportArgumentType]
+
+        assert await matching(tags=("a", "b"), tag_match="all") == ["ab"]
+        assert await matching(tags=("a", "b"), tag_match="any") == ["a", "ab", "b"]
+        assert await matching(tags=("a", "missing"), tag_match="all") == []
+        assert await matching(tags=("a", "missing")) == ["a", "ab"]
+        assert await matching(tags=("missing",)) == []
+        assert await matching(exclude_tags=("b", "missing")) == ["a", "none"]
+        assert await matching(tags=("a",), exclude_tags=("b",)) == ["a"]
+
+    async def test_a_namespace_holds_what_lies_below_it_and_nothing_beside_it(self, store: MemoryStore) -> None:
+        places = ["/", "/a", "/a/b", "/ab", "/a-b", "/a0", "/b/a"]
+        await store.put([entry(place, namespace=place) for place in places], model=MODEL)
+        assert sorted(await contents(store, Filter(namespace="/a"))) == ["/a", "/a/b"]
+        assert sorted(await contents(store, Filter(namespace="/"))) == sorted(places)
+        assert await contents(store, Filter(namespace="/a/b/c")) == []
+        assert [m.memory_id for m in await store.candidates(Filter(namespace="/x"), 5, text="a")] == []
+
+    async def test_a_type_holds_its_subtypes(self, store: MemoryStore) -> None:
+        # C019
+        await store.register_type("post-mortem", "error")
+        await put(store, entry("1", type="error"), entry("2", type="bug"), entry("3", type="post-mortem"), entry("4"))
+        assert sorted(await contents(store, Filter(types=("error",)))) == ["1", "2", "3"]
+        assert await contents(store, Filter(types=("post-mortem",))) == ["3"]
+        counts = {count.type: (count.parent, count.count) for count in await store.types(Filter())}
+        assert counts["post-mortem"] == ("error", 1)
+        assert counts["bug"] == ("error", 1)
+        assert counts["decision"] == (None, 0)
+        await store.register_type("post-mortem", None)
+        assert await contents(store, Filter(types=("bug", "observation"))) == ["4", "2"]
+
+    async def test_times_include_the_start_and_exclude_the_end(self, store: MemoryStore) -> None:
+        await store.put([entry(str(n), occurred_at=START + timedelta(milliseconds=n)) for n in range(5)], model=MODEL)
+        span = Filter(since=START + timedelta(milliseconds=1), until=START + timedelta(milliseconds=3))
+        assert sorted(await contents(store, span)) == ["1", "2"]
+        within = Filter(since=START + timedelta(microseconds=500), until=START + timedelta(microseconds=2500))
+        assert sorted(await contents(store, within)) == ["1", "2"]
+
+    async def test_agent_conversation_ids_and_states_restrict(self, store: MemoryStore) -> None:
+        ids = await put(
+            store, entry("1", agent_id="x"), entry("2", conversation_id="c"), entry("3", archived_at=START), entry("4")
+        )
+        assert await contents(store, Filter(agent_id="x")) == ["1"]
+        assert await contents(store, Filter(conversation_id="c")) == ["2"]
+        assert await contents(store, Filter(states=frozenset(("archived",)))) == ["3"]
+        assert await contents(store, Filter(ids=(ids[3], ids[0]))) == ["4", "1"]
+        assert await contents(store, Filter(ids=())) == []
+        assert await contents(store, Filter(ids=(ids[0],), agent_id="y")) == []
+
+    @pytest.mark.parametrize(
+        ("stored", "wanted", "matches"),
+        [
+            ({"a": 1}, {"a": 1.0}, True),
+            ({"a": 1}, {"a": True}, False),
+            ({"a": True}, {"a": 1}, False),
+            ({"a": True}, {"a": True}, True),
+            ({"a": None}, {"a": None}, True),
+            ({}, {"a": None}, False),
+            ({"a": "x"}, {"a": "X"}, False),
+            ({"a": 12}, {"a": 1}, False),
+            ({"a": 1.5}, {"a": 1.5}, True),
+            ({"a": 0}, {"a": 0.0}, True),
+            ({"a": 1e300}, {"a": 1e300}, True),
+            ({"a": 10**30}, {"a": 10**30}, True),
+            ({"a": {"c": 1, "b": [1, {"d": None}]}}, {"a": {"b": [1, {"d": None}], "c": 1}}, True),
+            ({"a": [1, 2]}, {"a": [2, 1]}, False),
+            ({"x": {"a": 1}}, {"a": 1}, False),
+            ({"x": '"a":1'}, {"a": 1}, False),
+            ({'"; DROP TABLE memory; --': "%_'"}, {'"; DROP TABLE memory; --': "%_'"}, True),
+            ({"$.a[0]": "\\", "ключ": "значение"}, {"ключ": "значение", "$.a[0]": "\\"}, True),
+            ({"a": "1"}, {"a": 1}, False),
+        ],
+    )
+    async def test_metadata_is_compared_by_its_json_value(
+        self, store: MemoryStore, stored: dict[str, object], wanted: dict[str, object], matches: bool
+    ) -> None:
+        await put(store, entry("it", metadata=stored), entry("plain"))
+        assert await contents(store, Filter(metadata=wanted)) == (["it"] if matches else [])
+
+    async def test_both_searches_give_both_values(self, store: MemoryStore) -> None:
+        near, worded = await put(
+            store, entry("about nothing", vector=unit(1)), entry("quokkaflux is here", vector=unit(2))
+        )
+        query = unit(1)
+        found = {
+            c.memory_id: c for c in await store.candidates(Filter(), 1, vector=query, text="quokkaflux", model=MODEL)
+        }
+        assert found.keys() == {near, worded}
+        assert found[near].semantic == pytest.approx(1, abs=1e-5)
+        assert found[near].keyword == 0
+        assert found[worded].semantic == pytest.approx(float(unit(2) @ query), abs=0.01)
+        assert 0.3 < (found[worded].keyword or 0) < 0.6
+        only_vector = await store.candidates(Filter(), 5, vector=query, model=MODEL)
+        assert [c.keyword for c in only_vector] == [None, None]
+        only_text = await store.candidates(Filter(), 5, text="quokkaflux")
+        assert [(c.memory_id, c.semantic) for c in only_text] == [(worded, None)]
+
+    async def test_cosines_run_from_minus_one_to_one(self, store: MemoryStore) -> None:
+        # C027
+        axis = unit(7)
+        aside = towards(axis, 0.0, 8)
+        same, against, across = await put(
+            store, entry("A", vector=axis), entry("B", vector=-axis), entry("C", vector=aside)
+        )
+        found = {c.memory_id: c.semantic for c in await store.candidates(Filter(), 3, vector=axis, model=MODEL)}
+        assert found[same] == pytest.approx(1, abs=1e-5)
+        assert found[against] == pytest.approx(-1, abs=1e-5)
+        assert found[across] == pytest.approx(0, abs=0.01)
+
+    async def test_the_filter_restricts_before_k(self, store: MemoryStore) -> None:
+        # C022, C024
+        query = unit(1)
+        noise = [entry(f"kubernetes rollout {n}", ["noise"], vector=towards(query, 0.9, n)) for n in range(300)]
+        rare = [entry(f"kubernetes rollout note {n}", ["keep"], vector=towards(query, 0.1, n)) for n in range(5)]
+        await store.put(noise + rare, model=MODEL)
+        kept = {one.memory.id for one in rare}
+        where = Filter(tags=("keep",))
+        assert {c.memory_id for c in await store.candidates(where, 5, vector=query, model=MODEL)} == kept
+        assert {c.memory_id for c in await store.candidates(where, 5, text="kubernetes rollout")} == kept
+        assert {s.id for s in await store.similar(query, where, 5, model=MODEL)} == kept
+
+    async def test_hidden_memories_are_not_candidates(self, store: MemoryStore) -> None:
+        (id_,) = await put(store, entry("quokkaflux", vector=unit(1)))
+        await store.candidates(Filter(), 5, vector=unit(1), text="quokkaflux", model=MODEL)
+        await store.update(id_, edit(archived_at=START))
+        assert await store.candidates(Filter(), 5, vector=unit(1), text="quokkaflux", model=MODEL) == []
+        assert await store.similar(unit(1), Filter(), 5, model=MODEL) == []
+        assert await store.containing("quokka", Filter(), 5) == []
+        assert len(await store.candidates(EVERYTHING, 5, vector=unit(1), text="quokkaflux", model=MODEL)) == 1
+        await store.update(id_, edit(archived_at=None))
+        assert len(await store.candidates(Filter(), 5, vector=unit(1), text="quokkaflux", model=MODEL)) == 1
+
+    @pytest.mark.parametrize(
+        ("query", "text"),
+        [
+            ("C++", "use C++ for the parser"),
+            ("don't", "don't use agents here"),
+            ("@nasa", "email @nasa from jpl"),
+            ("src/main.py", "path src/main.py failed"),
+            ("#682", "issue #682 stage two"),
+            ("B=128", "B=128 traffic"),
+            ("100%", "limit 100% reached"),
+            ("to-do", "to-do list"),
+            ("AND", "the AND gate failed"),
+            ("NEAR(", "NEAR the river"),
+        ],
+    )
+    async def test_any_text_is_a_legal_query(self, store: MemoryStore, query: str, text: str) -> None:
+        # C020
+        others = ["use C++ for the parser", "don't use agents here", "email @nasa from jpl", "path src/main.py failed",
+                  "issue #682 stage two", "B=128 traffic", "limit 100% reached", "to-do list", "the AND gate failed",
+                  "NEAR the river"]  # fmt: skip
+        ids = dict(zip(others, await put(store, *map(entry, others)), strict=True))
+        assert (await found_by_words(store, query))[0] == ids[text]
+
+    @pytest.mark.parametrize(
+        "query",
+        [
+            "*",
+            '"',
+            "(",
+            ")",
+            "-",
+            "^",
+            "()*",
+            "***",
+            '"\\" \\""',
+            "\\",
+            '"unclosed',
+            "NOT",
+            "a OR",
+            "col:val",
+            "",
+            " ",
+            "🔥",
+            "،",
+        ],
+    )
+    async def test_a_query_of_punctuation_is_no_error_and_finds_nothing_unrelated(
+        self, store: MemoryStore, query: str
+    ) -> None:
+        # C021
+        await put(store, entry("the payroll runs on Fridays", vector=unit(1)))
+        assert await store.candidates(Filter(), 5, text=query) == []
+        (found,) = await store.candidates(Filter(), 5, text=query, vector=unit(1), model=MODEL)
+        assert found.keyword == 0
+
+    async def test_a_query_of_stop_words_finds_them(self, store: MemoryStore) -> None:
+        (id_, _) = await put(store, entry("to be or not to be"), entry("payroll Fridays"))
+        assert await found_by_words(store, "to be or not to be") == [id_]
+
+    async def test_words_are_found_in_other_forms(self, store: MemoryStore) -> None:
+        (id_, _) = await put(store, entry("Deployments are frozen; naïve café"), entry("nothing here"))
+        for query in ("deployment", "DEPLOYED", "freeze frozen", "naive", "CAFÉ", "cafe\u0301"):
+            assert await found_by_words(store, query) == [id_], query
+
+    @pytest.mark.parametrize(
+        ("text", "query"),
+        [
+            ("数据库连接池上限改为五十", "连接池"),
+            ("数据库连接池上限改为五十", "池"),
+            ("明日の会議は十時から", "会議"),
+            ("明日の会議は十時から", "から"),
+            ("カタカナのメモ", "ﾒﾓ"),
+            ("ประชุมทีมวันศุกร์", "ประชุม"),
+            ("회의는 열 시에", "회의"),
+            ("调用API接口超时", "API"),
+            ("调用API接口超时", "超时 接口"),
+        ],
+    )
+    async def test_part_of_a_run_without_spaces_is_found(self, store: MemoryStore, text: str, query: str) -> None:
+        # C029
+        others = ["会话已经结束", "東京の天気", "วันจันทร์หน้า", "plain English", "점심 식사"]
+        ids = await put(store, entry(text), *map(entry, others))
+        assert (await found_by_words(store, query))[0] == ids[0]
+        await store.delete(Filter(ids=(ids[0],)), at=LATER)
+        assert ids[0] not in await found_by_words(store, query)
+
+    async def test_a_query_in_another_script_matches_nothing_unrelated(self, store: MemoryStore) -> None:
+        await put(store, entry("plain English"), entry("数据库连接池"))
+        assert await found_by_words(store, "天気予報") == []
+        assert await found_by_words(store, "погода") == []
+
+    async def test_keyword_values_are_comparable_between_queries(self, store: MemoryStore) -> None:
+        filler = [entry(f"worker {n} deployed the service in region {n}") for n in range(200)]
+        (id_, *_) = await put(store, entry("ERR_7Q2X at worker 12"), *filler)
+
+        async def value(query: str) -> float:
+            return max((c.keyword or 0 for c in await store.candidates(Filter(), 50, text=query)), default=0)
+
+        assert (await found_by_words(store, "ERR_7Q2X"))[0] == id_
+        assert await value("ERR_7Q2X") > 0.4
+        assert await value("worker") > 0.3
+        assert await value("unheard zebra quagga worker") < 0.1
+        assert await value("unheard zebra") == 0
+
+    async def test_a_memory_of_many_passages_is_found_by_each_and_similar_once(self, store: MemoryStore) -> None:
+        content = "alpha beta. gamma delta. epsilon zeta."
+        passages = [Passage(0, 11), Passage(12, 24), Passage(25, 38)]
+        vectors = np.stack([unit(1), unit(2), unit(3)])
+        long = replace(entry(content), passages=passages, vectors=vectors)
+        ids = await put(store, long, entry("other", vector=unit(9)))
+        (best,) = await store.candidates(Filter(), 1, vector=unit(3), model=MODEL)
+        assert (best.memory_id, best.start, best.end) == (ids[0], 25, 38)
+        (worded,) = await store.candidates(Filter(), 5, text="gamma")
+        assert (worded.start, worded.end) == (12, 24)
+        similar = await store.similar(unit(2), Filter(), 5, model=MODEL)
+        assert [one.id for one in similar] == ids
+        assert (similar[0].snippet, similar[0].score) == ("gamma delta.", pytest.approx(1, abs=1e-5))
+
+    async def test_literal_text_is_found_newest_first_and_case_counts(self, store: MemoryStore) -> None:
+        ids = await put(
+            store, entry("100% of_it", after=0), entry("see 100% of_it", after=1), entry("see 100% OF_IT", after=2)
+        )
+        found = await store.containing("% of_", Filter(), 10)
+        assert [(c.memory_id, c.start, c.end) for c in found] == [(ids[1], 7, 12), (ids[0], 3, 8)]
+        assert [c.memory_id for c in await store.containing("% of_", Filter(), 1)] == [ids[1]]
+        assert await store.containing("", Filter(), 10) == []
+
+    async def test_offsets_count_characters_not_bytes(self, store: MemoryStore) -> None:
+        await put(store, entry("🔥é世界 needle"))
+        (found,) = await store.containing("needle", Filter(), 1)
+        assert (found.start, found.end) == (5, 11)
+
+    async def test_searching_an_empty_store_finds_nothing(self, store: MemoryStore) -> None:
+        assert await store.candidates(Filter(), 5, vector=unit(1), text="x", model=MODEL) == []
+        assert await store.similar(unit(1), Filter(), 5, model=MODEL) == []
+        assert await store.model() is None
