@@ -2,9 +2,15 @@
 
 import os
 import platform
+import resource
+import subprocess
+import sys
+import time
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+
+import numpy as np
 
 LIBRARIES = ("apsw", "sqlite-vec", "numpy", "onnxruntime", "tokenizers", "fastapi", "uvicorn", "mcp")
 
@@ -20,6 +26,8 @@ def described() -> dict[str, object]:
         "python": platform.python_version(),
         "retain": version("retain"),
         "libraries": {name: version(name) for name in LIBRARIES},
+        "import_cpu_s": _import_cpu_s(),
+        "gigaflops": _gigaflops(),
     }
 
 
@@ -31,6 +39,29 @@ def cores() -> int:
 def load() -> float:
     """Return how many processes wanted to run, averaged over the last minute."""
     return round(os.getloadavg()[0], 2)
+
+
+def _import_cpu_s() -> float:
+    """Return the CPU seconds that importing the MCP SDK takes: how fast this machine runs Python."""
+    taken: list[float] = []
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-c", "import mcp"], check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        taken.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return round(min(taken), 2)
+
+
+def _gigaflops() -> int:
+    """Return float32 operations of a matrix product in a CPU second, in 1e9: how fast it runs the model."""
+    size = 384
+    left = np.ones((size, size), np.float32)
+    rates: list[float] = []
+    for _ in range(30):
+        began = time.process_time()
+        np.matmul(left, left)
+        rates.append(2 * size**3 / max(time.process_time() - began, 1e-9) / 1e9)
+    return round(float(np.median(rates)))
 
 
 def _field(file: str, name: str) -> str:

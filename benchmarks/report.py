@@ -140,5 +140,7 @@ def _circumstances(plan: Plan, machine: Mapping[str, object]) -> str:
         f"Plan {plan.name}, {machine.get('date')}; {machine.get('processor')}, {machine.get('cores')} cores, "
         f"{machine.get('memory_gib')} GiB, {machine.get('system')}; load average {machine.get('load_before')} before, "
         f"{machine.get('load_after')} after; took {machine.get('took_s')} s. "
+        f"Yardstick: importing the MCP SDK takes {machine.get('import_cpu_s')} CPU s, a CPU second makes "
+        f"{machine.get('gigaflops')} GFLOP of a float32 matrix product. "
         f"Python {machine.get('python')}, Retain {machine.get('retain')}, {versions}."
     )

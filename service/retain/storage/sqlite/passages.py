@@ -63,13 +63,15 @@ def remove_passages(connection: Connection, memory: int, /) -> None:
 
 def forget_words(connection: Connection, memories: str, bindings: Sequence[int] = (), /) -> None:
     """Take the passages of `memories` (SQL that yields keys) out of the keyword indexes, before their rows go."""
-    for index, view, column in (("keyword", "passage_words", "words"), ("pair", "passage_pairs", "pairs")):
-        connection.run(
-            f"""INSERT INTO {index}({index}, rowid, {column})
-                SELECT 'delete', key, {column} FROM {view}
-                WHERE key IN (SELECT key FROM passage WHERE memory IN ({memories}))""",
-            bindings,
-        )
+    for memory, content in connection.rows(f"SELECT key, content FROM memory WHERE key IN ({memories})", bindings):
+        parts = connection.rows("SELECT key, start_char, end_char, unspaced FROM passage WHERE memory = ?", (memory,))
+        for key, start, end, unspaced in parts:
+            text = content[start:end]
+            connection.run("INSERT INTO keyword(keyword, rowid, words) VALUES ('delete', ?, ?)", (key, spaced(text)))
+            if unspaced:
+                connection.run(
+                    "INSERT INTO pair(pair, rowid, pairs) VALUES ('delete', ?, ?)", (key, " ".join(pairs(text)))
+                )
 
 
 def rebuild_is_cheaper(connection: Connection, going: int, /) -> bool:
