@@ -194,9 +194,7 @@ def _with_options(function: CommandFunction) -> Callable[..., None]:
             return
         outcome = function(Call(connection), **values, **filled)
         if outcome is not None:
-            import asyncio
-
-            asyncio.run(outcome)
+            _run(outcome)
 
     parameters = [inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)]
     for each in declared:
@@ -209,6 +207,22 @@ def _with_options(function: CommandFunction) -> Callable[..., None]:
     run.__annotations__ = {each.name: each.annotation for each in parameters}
     run.__doc__ = inspect.getdoc(function)
     return run
+
+
+def _run(work: Coroutine[Any, Any, None]) -> None:
+    """Run to the end, or to Ctrl-C, which also interrupts a read from the terminal; what was opened is closed."""
+    import asyncio
+    import signal
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    # asyncio's own handler only cancels the task, which a blocking read does not notice.
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        asyncio.run(work)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _option_parameters(group: type[Any]) -> list[inspect.Parameter]:
