@@ -59,7 +59,12 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--strict", action="store_true", default=bool(os.environ.get("STRICT")), help="a missed time fails the run too"
     )
-    return parser.parse_args(words)
+    asked = parser.parse_args(words)
+    if asked.plan not in PLANS:
+        parser.error(f"BENCH is {asked.plan}; there are {', '.join(PLANS)}")
+    if unknown := set(asked.only.split(",") if asked.only else ()) - set(MEASURES):
+        parser.error(f"--only names {', '.join(sorted(unknown))}; there are {', '.join(MEASURES)}")
+    return asked
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -61,7 +61,7 @@ def _gigaflops() -> int:
         began = time.process_time()
         np.matmul(left, left)
         rates.append(2 * size**3 / max(time.process_time() - began, 1e-9) / 1e9)
-    return round(float(np.median(rates)))
+    return round(max(rates))
 
 
 def _field(file: str, name: str) -> str:

@@ -15,6 +15,12 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
 
+def own_file(tmp_path: Path) -> Path:
+    folder = tmp_path / "config" / "retain"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / "retain.toml"
+
+
 def refused(**environment: str) -> str:
     with pytest.raises(InvalidInputError) as caught:
         SettingsWithSources.read(environment=environment)
@@ -22,7 +28,7 @@ def refused(**environment: str) -> str:
 
 
 def test_an_argument_wins_over_the_environment_which_wins_over_the_file(tmp_path: Path) -> None:  # C196
-    (tmp_path / "retain.toml").write_text('port = 9003\nhost = "localhost"\ntimezone = "Europe/Berlin"\n')
+    own_file(tmp_path).write_text('port = 9003\nhost = "localhost"\ntimezone = "Europe/Berlin"\n')
     environment = {"RETAIN_PORT": "9002", "RETAIN_HOST": "::1"}
     read = SettingsWithSources.read({"port": 9001}, environment=environment)
     assert (read.settings.port, read.sources["port"]) == (9001, "argument")
@@ -76,17 +82,24 @@ def test_a_wrong_value_in_the_file_names_the_file(tmp_path: Path) -> None:
 
 
 def test_a_misspelt_name_in_the_file_names_the_right_one(tmp_path: Path) -> None:
-    (tmp_path / "retain.toml").write_text('databse_url = "x.db"\n')
+    own_file(tmp_path).write_text('databse_url = "x.db"\n')
     assert "did you mean database_url?" in refused()
 
 
+def test_a_file_in_the_working_directory_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("retain.toml").write_text('url = "http://attacker.example"\n')
+    read = SettingsWithSources.read(environment={})
+    assert (read.settings.url, read.file) == (None, None)
+
+
 def test_a_wrong_secret_is_never_shown(tmp_path: Path) -> None:
-    (tmp_path / "retain.toml").write_text("api_key = 987654321\n")
+    own_file(tmp_path).write_text("api_key = 987654321\n")
     assert "987654321" not in refused()
 
 
 def test_a_file_that_is_no_toml_is_named(tmp_path: Path) -> None:
-    (tmp_path / "retain.toml").write_text("port: 9\n")
+    own_file(tmp_path).write_text("port: 9\n")
     assert "retain.toml" in refused()
 
 

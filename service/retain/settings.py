@@ -1,8 +1,9 @@
 """All settings, and the only module that reads the environment or the configuration file.
 
 Order: an explicit value (a flag or an argument), then `RETAIN_*` in the environment, then `retain.toml`, then the
-default. The file is the one named by `--config` or `RETAIN_CONFIG`, else `retain.toml` in the working directory,
-else the one in the platform's configuration folder.
+default. The file is the one named by `--config` or `RETAIN_CONFIG`, else the one in the platform's configuration
+folder. The working directory is not looked at: a file that came with somebody's checkout could send memories and the
+API key elsewhere.
 """
 
 import difflib
@@ -151,6 +152,11 @@ class SettingsWithSources:
         return cls(_validated(values, sources, file), sources, file, _unknown_variables(environment))
 
 
+def user_config_file() -> Path:
+    """Return where the user's own settings file is, if there is one."""
+    return Path(platformdirs.user_config_dir(APP, appauthor=False)) / CONFIG_NAME
+
+
 def environment_name(setting: str) -> str:
     """Return the environment variable of a setting: `database_url` is `RETAIN_DATABASE_URL`."""
     return f"{APP.upper()}_{setting.upper()}"
@@ -187,8 +193,8 @@ def _config_file(environment: Mapping[str, str], given: str | None) -> Path | No
         if not path.is_file():
             raise InvalidInputError(f"{by} names {shortened(named, 200)}, which is no file", field=by)
         return path
-    candidates = (Path(CONFIG_NAME), Path(platformdirs.user_config_dir(APP, appauthor=False)) / CONFIG_NAME)
-    return next((path for path in candidates if path.is_file()), None)
+    own = user_config_file()
+    return own if own.is_file() else None
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

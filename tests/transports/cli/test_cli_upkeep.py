@@ -229,6 +229,7 @@ def test_config_shows_every_setting_its_value_and_its_source(cli: Cli, monkeypat
     monkeypatch.setenv("RETAIN_API_KEY", "rtn_secret")
     monkeypatch.setenv("RETAIN_EMBEDDING", "https://user:hunter2@models.example/v1#m")
     Path("retain.toml").write_text("port = 9003\n")
+    monkeypatch.setenv("RETAIN_CONFIG", "retain.toml")
     outcome = cli("config", "-d", "here.db")
     assert re.search(r"port +9003 +file\n", outcome.out)
     assert re.search(r"database_url +here\.db +argument\n", outcome.out)

@@ -38,12 +38,13 @@ def config(call: Call) -> None:
             {"settings": rows, "file": None if read.file is None else str(read.file), "unknown": dict(read.unknown)}
         )
         return
+    from retain.settings import user_config_file
     from retain.transports.cli.cards import plain_table
     from retain.transports.cli.display import one_line
 
     table = ((str(row["name"]), one_line(_text(row["value"])), str(row["source"])) for row in rows)
     call.out.show(plain_table({"setting": "left", "value": "left", "source": "left"}, table))
-    call.out.line(f"file: {read.file or 'none (retain.toml here, or in the configuration folder)'}", style="dim")
+    call.out.line(f"file: {read.file or f'none ({user_config_file()} would be read)'}", style="dim")
     for name, nearest in read.unknown.items():
         if not nearest:
             call.out.line(f"{name} is set and is no setting", style="yellow")
