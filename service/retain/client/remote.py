@@ -20,7 +20,7 @@ from retain.client.wire import (
     turn_to_wire,
 )
 from retain.core.api import GroupBy, Record
-from retain.core.service import as_new_memory
+from retain.core.intake import as_new_memory
 from retain.domain.errors import InvalidInputError, StoreError, StoreUnavailableError
 from retain.domain.ids import parse_id
 from retain.domain.json_form import (

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -17,6 +17,7 @@ from retain.domain.memory import (
     STATES,
     Filter,
     Memory,
+    MemoryFields,
     MemoryPatch,
     NewMemory,
     Page,
@@ -266,3 +267,32 @@ def clean_score(value: object, field: str, /) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or not 0 <= value <= 1:
         raise InvalidInputError(f"{field} must be a number from 0 to 1, not {shortened(value)}", field=field)
     return float(value)
+
+
+def as_new_memory(memory: str | NewMemory, fields: MemoryFields, /) -> NewMemory:
+    """Return `memory` itself, or the memory with that content and `fields`.
+
+    Raises:
+        InvalidInputError: neither text nor a `NewMemory`, or a `NewMemory` and fields beside it.
+    """
+    if isinstance(memory, NewMemory):
+        if fields:
+            raise InvalidInputError(f"give {', '.join(fields)} inside the NewMemory", field=next(iter(fields)))
+        return memory
+    unknown = fields.keys() - MemoryFields.__annotations__.keys()
+    if unknown:
+        raise InvalidInputError(f"{', '.join(sorted(unknown))} is no field of a memory", field=min(unknown))
+    return NewMemory(content=memory, **fields)
+
+
+def id_superseded_by(new: NewMemory, /) -> str | None:
+    """Return the id of the memory that `new` replaces, if there is one."""
+    return parse_id(new.supersedes, field="supersedes") if new.supersedes else None
+
+
+def at_place(make: Callable[[NewMemory], Memory], new: NewMemory, place: int, /) -> Memory:
+    """Return what `make` makes of `new`; its errors name the place in the batch."""
+    try:
+        return make(new)
+    except InvalidInputError as error:
+        raise type(error)(f"memories[{place}]: {error}", field=error.field) from None

@@ -11,17 +11,21 @@ from retain.core.api import GroupBy, Record
 from retain.core.embedding import embed, entries
 from retain.core.intake import (
     Intake,
+    as_new_memory,
+    at_place,
     clean_page,
     clean_score,
+    id_superseded_by,
     request_digest,
     require_count,
     resolve_filter,
     restricts,
 )
 from retain.core.policy import LOCAL_USER, Principal
-from retain.core.ports import Change, Clock, Embedder, EventLog, MemoryStore, RequestKey, Vectors
+from retain.core.ports import Change, Clock, Embedder, EventLog, MemoryStore, RequestKey
 from retain.core.recall import Question, find
 from retain.core.sessions import session_memory, turn_memories
+from retain.core.similarity import similar_to
 from retain.core.transfer import Importer, export_records
 from retain.domain.errors import InvalidInputError, ModelMismatchError, NotFoundError, TooLargeError
 from retain.domain.ids import parse_id, shortened
@@ -46,7 +50,6 @@ from retain.domain.memory import (
     Recall,
     RecallMode,
     SessionMode,
-    Similar,
     Stats,
     Stored,
     StoredSession,
@@ -55,16 +58,11 @@ from retain.domain.memory import (
     TypeCount,
 )
 from retain.domain.ontology import BUILT_IN, known_type, type_name
-from retain.domain.scoring import SIMILAR_FROM
 from retain.domain.text import MAX_CONTENT_CHARS, clean_name, clean_text, content_hash, normalise_tags
 from retain.domain.time_range import TimeRange, find_time_range, load_zone
 
 MAX_QUERY_CHARS = 10_000
 SESSION_TYPE = "conversation"
-MAX_SIMILAR = 3
-"""Most earlier memories that a store reports as similar."""
-MAX_COMPARED = 8
-"""Memories of up to so many passages are compared with earlier ones."""
 EVENT_POLL_S = 0.2
 """How often a stream of events looks for changes by other processes."""
 _EVENT_BATCH = 500
@@ -130,10 +128,10 @@ class MemoryService:
         intake = await self._intake()
         request = self._request(idempotency_key, new)
         prepared = intake.memory(new)
-        made, model = await entries(self._embedder, [prepared], [_supersedes(new)])
         await self._require_visible(new.supersedes)
+        made, model = await entries(self._embedder, [prepared], [id_superseded_by(new)])
         (written,) = await self._store.put(made, model=model, request=request)
-        similar = await self._similar_to(written.memory, made[0].vectors, model) if written.created else ()
+        similar = await similar_to(self._store, written.memory, made[0].vectors, model) if written.created else ()
         return Stored(written.memory, written.created, similar)
 
     async def store_many(
@@ -146,10 +144,10 @@ class MemoryService:
             raise InvalidInputError("memories is empty; give at least one", field="memories")
         if len(news) > MAX_BATCH:
             raise TooLargeError(f"a batch holds up to {MAX_BATCH:,} memories, not {len(news):,}", field="memories")
-        prepared = [_at_place(intake.memory, new, place) for place, new in enumerate(news)]
+        prepared = [at_place(intake.memory, new, place) for place, new in enumerate(news)]
         for new in news:
             await self._require_visible(new.supersedes)
-        return await self._put(prepared, [_supersedes(new) for new in news], self._request(idempotency_key, news))
+        return await self._put(prepared, [id_superseded_by(new) for new in news], self._request(idempotency_key, news))
 
     async def store_session(
         self,
@@ -186,25 +184,6 @@ class MemoryService:
         made, model = await entries(self._embedder, prepared, supersedes)
         written = await self._store.put(made, model=model, request=request)
         return [Stored(outcome.memory, outcome.created) for outcome in written]
-
-    async def _similar_to(self, memory: Memory, vectors: Vectors, model: Model) -> tuple[Similar, ...]:
-        """Return earlier memories close to a new one; turns of conversations and long texts are not compared.
-
-        Every passage of the new memory counts alike: what resembles it has a like passage for each of them.
-        """
-        if memory.conversation_id is not None or len(vectors) > MAX_COMPARED:
-            return ()
-        where = Filter(namespace=memory.namespace)
-        near = await asyncio.gather(
-            *(self._store.similar(vector, where, MAX_SIMILAR + 1, model=model) for vector in vectors)
-        )
-        found = [item for one in near for item in one if item.id != memory.id]
-        totals: dict[str, float] = {}
-        for item in found:
-            totals[item.id] = totals.get(item.id, 0.0) + item.score / len(vectors)
-        best = {item.id: item for item in sorted(found, key=lambda item: item.score)}
-        alike = [replace(best[id_], score=score) for id_, score in totals.items() if score >= SIMILAR_FROM]
-        return tuple(sorted(alike, key=lambda item: -item.score)[:MAX_SIMILAR])
 
     async def _require_visible(self, supersedes: str | None) -> None:
         if supersedes:
@@ -439,31 +418,5 @@ class MemoryService:
         if key is None:
             return None
         key = clean_name(key, field="idempotency_key")
-        return RequestKey(self._principal.name, key, request_digest(*(repr(part) for part in parts)))
-
-
-def as_new_memory(memory: str | NewMemory, fields: MemoryFields, /) -> NewMemory:
-    """Return `memory` itself, or the memory with that content and `fields`.
-
-    Raises:
-        InvalidInputError: neither text nor a `NewMemory`, or a `NewMemory` and fields beside it.
-    """
-    if isinstance(memory, NewMemory):
-        if fields:
-            raise InvalidInputError(f"give {', '.join(fields)} inside the NewMemory", field=next(iter(fields)))
-        return memory
-    unknown = fields.keys() - MemoryFields.__annotations__.keys()
-    if unknown:
-        raise InvalidInputError(f"{', '.join(sorted(unknown))} is no field of a memory", field=min(unknown))
-    return NewMemory(content=memory, **fields)
-
-
-def _supersedes(new: NewMemory) -> str | None:
-    return parse_id(new.supersedes, field="supersedes") if new.supersedes else None
-
-
-def _at_place(make: Callable[[NewMemory], Memory], new: NewMemory, place: int) -> Memory:
-    try:
-        return make(new)
-    except InvalidInputError as error:
-        raise type(error)(f"memories[{place}]: {error}", field=error.field) from None
+        caller = f"{self._principal.name} in {self._principal.namespace}"  # a key may be made anew for elsewhere
+        return RequestKey(caller, key, request_digest(*(repr(part) for part in parts)))
