@@ -53,11 +53,9 @@ async def open_store(settings: Settings, /) -> "SqliteStore":
 
 
 def choose_embedder(settings: Settings, /) -> Embedder:
-    """Return the embedder that the settings name; the model itself is loaded at first use.
+    """Return the embedder that the settings name, at once; the model is fetched and loaded at first use.
 
-    Raises:
-        InvalidInputError: the setting is not understood.
-        EmbeddingError: a file of the model is missing or wrong.
+    A setting that is not understood, or a model that is missing, is an EmbeddingError of each use.
     """
     from retain.embeddings import open_embedder
 
@@ -79,5 +77,4 @@ def make_service(store: MemoryStore, embedder: Embedder, settings: Settings, /) 
 
 async def open_service(settings: Settings, /) -> MemoryService:
     """Return a ready service; closing it closes the database and the model."""
-    embedder = await asyncio.to_thread(choose_embedder, settings)  # a hub model may have to be fetched first
-    return make_service(await open_store(settings), embedder, settings)
+    return make_service(await open_store(settings), choose_embedder(settings), settings)

@@ -157,8 +157,10 @@ class SyncMemory:
     def close(self) -> None:
         """Close the memory and end the thread. Idempotent."""
         if not self._closed:
-            self._run(self._memory.aclose())
-            self._stop()
+            try:
+                self._run(self._memory.aclose())
+            finally:
+                self._stop()
 
     def __enter__(self) -> Self:
         return self
@@ -172,7 +174,12 @@ class SyncMemory:
         if self._closed:
             work.close()
             raise StoreUnavailableError("this memory is closed; open it again")
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # Ctrl-C while waiting: the work must not go on unseen
+            raise
 
     def _iterate(self, items: AsyncIterator[T]) -> Iterator[T]:
         try:

@@ -121,7 +121,10 @@ class Changing:
         assert await store.restore(stones) == 1
         assert await store.restore(stones) == 0
         assert await store.tombstones(Filter()) == stones[1:]
-        await put(store, entry("back", id=stones[1].id))
+        with pytest.raises(ConflictError):
+            await put(store, entry("elsewhere", id=stones[1].id))
+        assert await store.tombstones(Filter()) == stones[1:]
+        await put(store, entry("back", id=stones[1].id, namespace="/a"))
         assert await store.tombstones(Filter()) == []
 
     async def test_tags_are_counted_most_used_first(self, store: MemoryStore) -> None:

@@ -49,18 +49,30 @@ class Finding:
         assert await contents(store, Filter(namespace="/a/b/c")) == []
         assert [m.memory_id for m in await store.candidates(Filter(namespace="/x"), 5, text="a")] == []
 
-    async def test_a_type_holds_its_subtypes(self, store: MemoryStore) -> None:
+    async def test_types_are_counted_with_their_parents(self, store: MemoryStore) -> None:
         # C019
-        await store.register_type("post-mortem", "error")
+        await store.register_type("post-mortem", "error", namespace="/")
         await put(store, entry("1", type="error"), entry("2", type="bug"), entry("3", type="post-mortem"), entry("4"))
-        assert sorted(await contents(store, Filter(types=("error",)))) == ["1", "2", "3"]
         assert await contents(store, Filter(types=("post-mortem",))) == ["3"]
+        assert await contents(store, Filter(types=("bug", "observation"))) == ["4", "2"]
         counts = {count.type: (count.parent, count.count) for count in await store.types(Filter())}
         assert counts["post-mortem"] == ("error", 1)
         assert counts["bug"] == ("error", 1)
         assert counts["decision"] == (None, 0)
-        await store.register_type("post-mortem", None)
-        assert await contents(store, Filter(types=("bug", "observation"))) == ["4", "2"]
+        await store.register_type("post-mortem", None, namespace="/")
+        assert (await store.known_types("/"))["post-mortem"] == "error"
+        await store.register_type("post-mortem", "learning", namespace="/")
+        assert (await store.known_types("/"))["post-mortem"] == "learning"
+
+    async def test_an_own_type_is_known_where_it_was_registered_below_and_above(self, store: MemoryStore) -> None:
+        await store.register_type("own", "error", namespace="/a/b")
+        for namespace, known in (("/", True), ("/a", True), ("/a/b", True), ("/a/b/c", True), ("/a/c", False)):
+            assert ("own" in await store.known_types(namespace)) is known, namespace
+            named = {count.type: count.namespace for count in await store.types(Filter(namespace=namespace))}
+            assert ("own" in named) is known, namespace
+        await store.register_type("own", "decision", namespace="/x")
+        assert (await store.known_types("/a"))["own"] == "error"
+        assert (await store.known_types("/x"))["own"] == "decision"
 
     async def test_times_include_the_start_and_exclude_the_end(self, store: MemoryStore) -> None:
         await store.put([entry(str(n), occurred_at=START + timedelta(milliseconds=n)) for n in range(5)], model=MODEL)

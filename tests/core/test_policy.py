@@ -93,3 +93,9 @@ async def test_events_of_other_namespaces_are_not_seen(service: MemoryService, s
     other = await anext(stream)
     await stream.aclose()  # type: ignore[attr-defined]
     assert (event.namespace, other.namespace) == ("/team", "/team")
+
+
+async def test_an_empty_namespace_does_not_tell_that_others_have_stored(service: MemoryService) -> None:
+    await service.store("theirs", namespace="/other")
+    assert (await service.acting_as(TEAM).stats()).model is None
+    assert (await service.stats()).model is not None

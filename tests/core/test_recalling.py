@@ -213,3 +213,17 @@ async def test_recalling_changes_nothing(service: MemoryService) -> None:  # C01
     stored = await service.store("text")
     await service.recall("text")
     assert await service.get(stored.memory.id) == stored.memory
+
+
+async def test_an_empty_query_can_list_one_memory_of_each_conversation(service: MemoryService) -> None:
+    for talk in ("a", "b"):
+        await service.store_many([NewMemory(content=f"{talk} {n}", conversation_id=talk) for n in range(4)])
+    hits = (await service.recall("", k=2, group_by="conversation")).hits
+    assert [hit.memory.content for hit in hits] == ["b 3", "a 3"]
+
+
+async def test_a_very_long_question_or_time_is_refused_at_once(service: MemoryService) -> None:
+    with pytest.raises(TooLargeError, match="query"):
+        await service.recall("last week " * 20_000, time_from_query=True)
+    with pytest.raises(TooLargeError, match="time"):
+        await service.recall("text", where=Filter(time="last week " * 1_000))

@@ -14,6 +14,7 @@ from retain import (
     TooLargeError,
     Turn,
 )
+from retain.core.policy import Principal
 from retain.core.service import MemoryService
 from tests.conftest import SetClock
 
@@ -133,7 +134,14 @@ async def test_an_unknown_type_is_refused_and_the_known_ones_listed(service: Mem
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [("", "empty"), (" \n\t ", "empty"), ("a\0b", "NUL"), ("ok \ud83d end", "surrogate"), ("x" * 200_001, "200,000")],
+    [
+        ("", "empty"),
+        (" \n\t ", "empty"),
+        ("\u200b\u2060", "empty"),
+        ("a\0b", "NUL"),
+        ("ok \ud83d end", "surrogate"),
+        ("x" * 200_001, "200,000"),
+    ],
 )
 async def test_impossible_content_is_refused(service: MemoryService, content: str, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
@@ -141,7 +149,12 @@ async def test_impossible_content_is_refused(service: MemoryService, content: st
     assert (await service.list()).total == 0
 
 
-@pytest.mark.parametrize("metadata", [{"a": float("nan")}, {"a": "\0"}, {"\ud83d": 1}, [1], {"a": "x" * 70_000}])
+DEEP: dict[str, object] = {}
+for _ in range(32):
+    DEEP = {"a": DEEP}
+
+
+@pytest.mark.parametrize("metadata", [{"a": float("nan")}, {"a": "\0"}, {"\ud83d": 1}, [1], {"a": "x" * 70_000}, DEEP])
 async def test_impossible_metadata_is_refused(service: MemoryService, metadata: object) -> None:
     with pytest.raises(InvalidInputError, match="metadata"):
         await service.store("text", metadata=metadata)  # type: ignore[arg-type]
@@ -249,3 +262,32 @@ async def test_a_whole_session_is_one_memory_with_its_turns(service: MemoryServi
 async def test_two_mistakes_in_other_words_are_both_kept(service: MemoryService) -> None:  # C060
     await service.store("Posted to GitHub without approval")
     assert (await service.store("Commented on GitHub without showing the draft")).created
+
+
+async def test_a_memory_is_superseded_only_within_its_namespace(service: MemoryService) -> None:
+    old = await service.store("The limit is 100", namespace="/a")
+    with pytest.raises(InvalidInputError, match="same namespace"):
+        await service.store("The limit is 250", namespace="/b", supersedes=old.memory.id)
+    other = await service.store("The limit is 250", namespace="/b")
+    with pytest.raises(InvalidInputError, match="same namespace"):
+        await service.update(old.memory.id, MemoryPatch(superseded_by=other.memory.id))
+
+
+async def test_agents_who_share_a_key_do_not_share_idempotency_keys(service: MemoryService) -> None:
+    alice, bob = (service.acting_as(Principal("shared", agent_id=name)) for name in ("alice", "bob"))
+    first = await alice.store("mine", idempotency_key="k", conversation_id="a")
+    second = await bob.store("mine", idempotency_key="k", conversation_id="b")
+    assert (first.memory.agent_id, second.memory.agent_id) == ("alice", "bob")
+
+
+async def test_a_session_takes_times_without_offset_as_utc(service: MemoryService) -> None:
+    turns = [Turn(role="user", content="hello", occurred_at=datetime(2026, 1, 1))]
+    for mode in ("turn", "session"):
+        (stored,) = (await service.store_session(turns, mode=mode, conversation_id=mode)).stored
+        assert stored.memory.occurred_at == datetime(2026, 1, 1, tzinfo=UTC)
+
+
+async def test_the_order_of_metadata_keys_does_not_make_another_request(service: MemoryService) -> None:
+    first = await service.store("text", metadata={"a": 1, "b": 2}, idempotency_key="k")
+    again = await service.store("text", metadata={"b": 2, "a": 1}, idempotency_key="k")
+    assert again.memory.id == first.memory.id

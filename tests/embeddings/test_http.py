@@ -38,17 +38,29 @@ async def test_rows_are_units_in_the_order_of_the_texts_over_many_requests(endpo
     await embedder.aclose()
 
 
-def test_dimensions_are_asked_for_when_nothing_was_embedded_yet(endpoint: Any) -> None:
-    assert open_embedder(f"{endpoint.url}#tiny").dimensions == 4
+async def test_dimensions_never_wait_for_the_endpoint_and_tell_why_they_are_unknown(endpoint: Any) -> None:
+    failing(endpoint, (401, {}, {"error": {"message": "no such key"}}))
+    embedder = open_embedder(f"{endpoint.url}#tiny")
+    with pytest.raises(EmbeddingError, match="not asked yet"):
+        _ = embedder.dimensions
+    assert endpoint.bodies == []
+    with pytest.raises(EmbeddingError, match="no such key"):
+        await embedder.warm_up()
+    with pytest.raises(EmbeddingError, match="no such key"):
+        _ = embedder.dimensions
+    assert (await embedder.embed_passages([])).shape == (0, 4)
+    await embedder.aclose()
 
 
 async def test_warm_up_learns_the_dimensions(endpoint: Any) -> None:
     embedder = open_embedder(f"{endpoint.url}#tiny")
     await embedder.warm_up()
     asked = len(endpoint.bodies)
+    await embedder.warm_up()
     assert embedder.dimensions == 4
     assert (await embedder.embed_passages([])).shape == (0, 4)
     assert len(endpoint.bodies) == asked
+    await embedder.aclose()
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
@@ -72,12 +84,15 @@ async def test_retry_after_is_obeyed_and_a_long_one_is_an_error(endpoint: Any) -
     await embedder.aclose()
 
 
-async def test_an_endpoint_that_stays_down_is_named() -> None:
+async def test_an_endpoint_that_stays_down_is_named_by_one_error_without_warnings(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     waits = Waits()
     embedder = HttpEmbedder("http://127.0.0.1:1/v1", "tiny", sleep=waits)
     with pytest.raises(EmbeddingError, match=r"http://127\.0\.0\.1:1/v1/embeddings did not give vectors of tiny"):
         await embedder.embed_query("hello")
     assert len(waits) == ATTEMPTS - 1
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
     await embedder.aclose()
 
 
@@ -104,6 +119,8 @@ async def test_a_changed_number_of_dimensions_names_both(endpoint: Any) -> None:
     [
         {"data": [{"index": 0, "embedding": [0, 0]}]},
         {"data": [{"index": 0, "embedding": [float("nan"), 1]}]},
+        {"data": [{"index": 0, "embedding": [1, 10**400]}]},
+        {"data": [{"index": 0, "embedding": [1, float("inf")]}]},
         {"data": [{"index": 1, "embedding": [1, 1]}]},
         {"data": [{"index": 0, "embedding": [1]}, {"index": 0, "embedding": [1]}]},
         {"data": [{"index": 0, "embedding": "AAAA"}]},
@@ -132,10 +149,27 @@ async def test_the_key_is_sent_and_never_shown(endpoint: Any, caplog: pytest.Log
     await embedder.aclose()
 
 
-def test_a_password_in_the_address_is_refused_without_repeating_it() -> None:
-    with pytest.raises(InvalidInputError, match="RETAIN_EMBEDDING_API_KEY") as caught:
-        open_embedder("https://me:hunter2@host/v1#m")
-    assert "hunter2" not in str(caught.value)
+@pytest.mark.parametrize("numbers", [[3e300, 4e300], [3e38, 4e38], [3e-300, 4e-300]])
+async def test_huge_and_tiny_numbers_become_unit_rows(endpoint: Any, numbers: list[float]) -> None:
+    endpoint.reply = lambda body: (200, {}, {"data": [{"index": 0, "embedding": numbers}]})
+    embedder = HttpEmbedder(endpoint.url, "tiny")
+    assert np.allclose(await embedder.embed_query("hello"), [0.6, 0.8])
+    await embedder.aclose()
+
+
+@pytest.mark.parametrize("spec", ["https://me:hunter2@host/v1#m", "https://me:hunter2@host/v1"])
+async def test_a_password_in_the_address_is_refused_without_repeating_it(spec: str) -> None:
+    embedder = open_embedder(spec)
+    with pytest.raises(EmbeddingError, match="RETAIN_EMBEDDING_API_KEY") as caught:
+        await embedder.embed_query("hello")
+    assert "hunter2" not in str(caught.value) + repr(embedder)
+
+
+@pytest.mark.parametrize("url", ["http://host/v1", "http:///v1", "http://host:port/v1", "http://[::1/v1"])
+def test_an_address_that_is_none_is_quoted_as_it_was_typed(url: str) -> None:
+    with pytest.raises(InvalidInputError, match=r"expected http\(s\)://host/v1#model-name") as caught:
+        HttpEmbedder(url, "")
+    assert "/v1#'" not in str(caught.value)
 
 
 async def test_a_long_query_is_the_mean_of_its_windows(endpoint: Any) -> None:

@@ -23,9 +23,9 @@ def embedded(memory: Memory) -> Entry:
     return Entry(memory, [Passage(0, half), Passage(half, len(memory.content))], vectors)
 
 
-async def embed_all(store: SqliteStore) -> None:
+async def embed_all(store: SqliteStore, model: Model = NEW) -> None:
     while memories := await store.unembedded(3):
-        await store.put_reembedded([embedded(memory) for memory in memories])
+        await store.put_reembedded([embedded(memory) for memory in memories], model=model)
 
 
 async def everything(store: SqliteStore) -> list[object]:
@@ -47,7 +47,7 @@ async def test_everything_but_passages_and_vectors_stays_the_same(store: SqliteS
     assert await store.begin_reembedding(NEW) == 8
     await embed_all(store)
     assert await store.model() == MODEL
-    assert await store.finish_reembedding()
+    assert await store.finish_reembedding(NEW)
     assert await everything(store) == before
     assert await store.model() == NEW
     assert await store.check() == []
@@ -61,18 +61,19 @@ async def test_everything_but_passages_and_vectors_stays_the_same(store: SqliteS
 async def test_it_goes_on_where_it_was_interrupted(store: SqliteStore, path: Path) -> None:
     await store.put([entry(f"memory {n}") for n in range(6)], model=MODEL)
     await store.begin_reembedding(NEW)
-    await store.put_reembedded([embedded(memory) for memory in await store.unembedded(4)])
-    assert not await store.finish_reembedding()
+    await store.put_reembedded([embedded(memory) for memory in await store.unembedded(4)], model=NEW)
+    assert not await store.finish_reembedding(NEW)
     await store.aclose()
     again = await open_sqlite(path, clock=lambda: START)
     assert await again.begin_reembedding(NEW) == 2
-    assert await again.begin_reembedding(Model("a third", 48)) == 6
-    await embed_all(again)
-    assert await again.finish_reembedding()
+    third = Model("a third", 48)
+    assert await again.begin_reembedding(third) == 6
+    await embed_all(again, third)
+    assert await again.finish_reembedding(third)
     with pytest.raises(ConflictError):
-        await again.finish_reembedding()
+        await again.finish_reembedding(NEW)
     with pytest.raises(ConflictError):
-        await again.put_reembedded([])
+        await again.put_reembedded([], model=NEW)
     await again.aclose()
 
 
@@ -84,14 +85,14 @@ async def test_what_others_write_meanwhile_is_not_forgotten(open_store: Open) ->
     await one.begin_reembedding(NEW)
     stale = await one.unembedded(10)
     await other.update(ids[1], edit("edited before its vectors came"), model=MODEL)
-    await one.put_reembedded([embedded(memory) for memory in stale])
+    await one.put_reembedded([embedded(memory) for memory in stale], model=NEW)
     await other.update(ids[2], edit("edited after its vectors came"), model=MODEL)
     await other.delete(Filter(ids=(ids[3],)), at=START)
     await other.put([entry("came in meanwhile")], model=MODEL)
-    assert not await one.finish_reembedding()
+    assert not await one.finish_reembedding(NEW)
     assert len(await one.unembedded(10)) == 3
     await embed_all(one)
-    assert await one.finish_reembedding()
+    assert await one.finish_reembedding(NEW)
     found = await other.candidates(Filter(), 50, vector=unit(4, dimensions=48), text="meanwhile", model=NEW)
     assert len({each.memory_id for each in found}) == 5
     assert await other.check() == []
@@ -101,5 +102,22 @@ async def test_vectors_of_the_wrong_size_are_refused(store: SqliteStore) -> None
     (written,) = await store.put([entry("memory")], model=MODEL)
     await store.begin_reembedding(NEW)
     with pytest.raises(EmbeddingError):
-        await store.put_reembedded([replace(embedded(written.memory), vectors=np.zeros((2, 7), dtype=np.float32))])
+        await store.put_reembedded(
+            [replace(embedded(written.memory), vectors=np.zeros((2, 7), dtype=np.float32))], model=NEW
+        )
     assert len(await store.unembedded(10)) == 1
+
+
+async def test_two_reembeddings_with_different_models_never_mix(store: SqliteStore) -> None:
+    await store.put([entry(f"memory {n}", vector=unit(n)) for n in range(4)], model=MODEL)
+    await store.begin_reembedding(NEW)
+    other = Model("another-model", 48)
+    await store.begin_reembedding(other)
+    memories = await store.unembedded(9)
+    with pytest.raises(ConflictError, match="another-model"):
+        await store.put_reembedded([embedded(memory) for memory in memories], model=NEW)
+    with pytest.raises(ConflictError, match="another-model"):
+        await store.finish_reembedding(NEW)
+    await store.put_reembedded([embedded(memory) for memory in memories], model=other)
+    assert await store.finish_reembedding(other)
+    assert await store.model() == other

@@ -198,7 +198,42 @@ async def test_a_tight_budget_reads_the_rarest_words_first(store: SqliteStore, m
     for _ in range(2):
         found = {one.memory_id: one.keyword for one in await store.candidates(Filter(), 500, text="common usual rare")}
         assert max(found, key=lambda id_: found[id_] or 0) == entries[3].memory.id
-    assert len(found) == 1
+
+
+def test_a_reader_from_before_many_deletes_is_answered_by_a_reloaded_index(tmp_path: Any) -> None:
+    from retain.storage.sqlite.connection import in_transaction
+    from retain.storage.sqlite.memories import delete, put
+    from retain.storage.sqlite.migrations import opened
+
+    writer, old, new = (opened(tmp_path / "retain.db", now_ms=0) for _ in range(3))
+    entries = [entry(f"text {n}", vector=unit(n)) for n in range(905)]
+    in_transaction(writer, lambda db: put(db, entries, MODEL, None, START))
+    old.run("BEGIN")
+    assert old.count("SELECT count(*) FROM memory") == 905
+    ids = tuple(one.memory.id for one in entries[:900])
+    in_transaction(writer, lambda db: delete(db, Filter(ids=ids), START, None))
+    indexes = search.Indexes(index.PassageIndex(), keywords.TermCounts())
+    new.run("BEGIN")
+    for connection in (new, old):
+        found = search.candidates(connection, indexes, EVERYTHING, 1_000, unit(1), "text", MODEL)
+        assert {one.memory_id for one in found} == {one.memory.id for one in entries[900:]}
+    for connection in (writer, old, new):
+        connection.close()
+
+
+async def test_a_common_word_alone_is_found_over_any_budget(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tagged = entry("common words of a rare kind", vector=unit(2), tags=("keep",))
+    await store.put([entry(f"common {n}", vector=unit(1)) for n in range(400)] + [tagged], model=MODEL)
+    monkeypatch.setattr(keywords, "POSTINGS_BUDGET", 50)
+    monkeypatch.setattr(search, "EXACT_LIMIT", 10)
+    for _ in range(3):
+        assert len(await store.candidates(Filter(), 1_000, text="common")) == 401
+        kept = await store.candidates(Filter(tags=("keep",)), 5, text="common")
+        assert [one.memory_id for one in kept] == [tagged.memory.id]
+        both = await store.candidates(Filter(tags=("keep",)), 5, text="common kind")
+        assert [one.memory_id for one in both] == [tagged.memory.id]
 
 
 async def test_an_index_that_outgrows_its_room_keeps_what_it_had(store: SqliteStore) -> None:

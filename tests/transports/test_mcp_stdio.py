@@ -14,8 +14,9 @@ import pytest
 from mcp import StdioServerParameters
 from mcp.client import Client
 from mcp.client.stdio import stdio_client
+from mcp_types import ErrorData, JSONRPCError, JSONRPCResponse
 
-from retain.transports.mcp.messages import UnreadableError, parse
+from retain.transports.mcp.messages import UnreadableError, dump, parse
 from tests.servers import RunningServer
 from tests.transports.test_mcp_http import call, initialize
 
@@ -158,6 +159,46 @@ async def test_what_is_no_message_is_answered_and_the_next_one_served(tmp_path: 
         answers = await server.finish()
     assert [answer.get("error", {}).get("code") for answer in answers] == [-32700, -32700, -32600, -32600, -32600, None]
     assert [answer["id"] for answer in answers] == [None, None, None, None, 7, "still here"]
+
+
+async def test_nothing_that_a_client_sends_ends_the_process(tmp_path: Path) -> None:
+    bad = (
+        (b'{"jsonrpc":"2.0","id":"\\ud800","method":"ping"}', None),
+        (b'{"jsonrpc":"2.0","id":2,"method":"\\ud800"}', 2),
+        (b'{"jsonrpc":"2.0","id":"3","method":"resources/read","params":{"uri":"\\ud800"}}', "3"),
+        (b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"\\udfff"}}', None),
+        (b'{"jsonrpc":"2.0","id":4,"\\ud800":1,"method":"ping"}', 4),
+        (b'{"jsonrpc":"2.0","id":5,"id":6,"method":"ping"}', None),
+        (b'{"jsonrpc":"2.0","id":' + b"7" * 5_000 + b',"method":"ping"}', None),
+        (b"[" * 100_000, None),
+    )
+    async with started(*command(tmp_path / "memories.db")) as server:
+        await server.send(initialize())
+        await server.receive()
+        for line, request_id in bad:
+            await server.send(line)
+            answer = await server.receive()
+            assert (answer["error"]["code"], answer["id"]) == (-32700, request_id)
+        await server.send(call("memory_get", 8, **{"id": "\ud800"}), call("memory_get", 9, **{"\ud800": "x"}))
+        assert {answer["id"] for answer in [await server.receive(), await server.receive()]} == {8, 9}
+        deep: object = 1
+        for _ in range(300):
+            deep = [deep]
+        await server.send(call("memory_search", 10, query=deep), {"jsonrpc": "2.0", "id": 11, "method": "ping"})
+        assert {answer["id"] for answer in await server.finish()} == {10, 11}
+
+
+def test_every_answer_can_be_written() -> None:
+    deep: object = 1
+    for _ in range(2_000):
+        deep = [deep]
+    for result in ({"n": float("nan")}, {"text": "\ud800"}, {"deep": deep}, {"object": object()}, {"n": 10**5_000}):
+        answer = json.loads(dump(JSONRPCResponse(jsonrpc="2.0", id="7", result=result)))
+        assert answer["id"] == "7"
+    failed = JSONRPCError.model_construct(
+        jsonrpc="2.0", id="\ud800", error=ErrorData.model_construct(code=1, message="\ud800", data={"uri": "\ud800"})
+    )
+    assert json.loads(dump(failed))["id"] == "\ud800"
 
 
 async def test_half_a_character_is_refused_by_name(tmp_path: Path) -> None:

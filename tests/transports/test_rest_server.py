@@ -17,7 +17,7 @@ import pytest
 from retain.auth.api_keys import ApiKeys
 from retain.core.service import utc_now
 from retain.storage.sqlite import open_sqlite
-from retain.transports import access
+from retain.transports import access, admitted
 from retain.transports.rest import events as events_module
 from tests.transports.conftest import Served
 
@@ -206,7 +206,7 @@ async def test_stopping_the_service_ends_streams_at_once_and_closes_the_database
 async def test_a_stream_ends_when_its_key_is_revoked(
     start: Callable[..., Served], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(access, "RECHECK_S", 0.0)
+    monkeypatch.setattr(admitted, "RECHECK_S", 0.0)
     monkeypatch.setattr(events_module, "HEARTBEAT_S", 0.05)
     beside = await open_sqlite(tmp_path / "served.db", clock=utc_now)
     keys = ApiKeys(beside, utc_now)
@@ -224,7 +224,7 @@ async def test_a_stream_ends_when_its_key_is_revoked(
 async def test_a_stream_without_a_key_ends_when_the_first_key_is_made(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(access, "RECHECK_S", 0.0)
+    monkeypatch.setattr(admitted, "RECHECK_S", 0.0)
     monkeypatch.setattr(events_module, "HEARTBEAT_S", 0.05)
     beside = await open_sqlite(tmp_path / "served.db", clock=utc_now)
     async with listening(served) as (_, stream):

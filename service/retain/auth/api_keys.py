@@ -4,7 +4,7 @@ import hashlib
 import secrets
 from dataclasses import dataclass
 
-from retain.core.policy import Principal
+from retain.core.policy import LOCAL_USER, Principal
 from retain.core.ports import Clock, KeyStore, StoredKey
 from retain.domain.errors import InvalidInputError, NotAuthenticatedError, NotFoundError
 from retain.domain.text import clean_name, normalise_namespace
@@ -29,6 +29,8 @@ class ApiKeys:
             InvalidInputError: the name, namespace or agent id is impossible.
             ConflictError: a key of that name exists.
         """
+        if name == LOCAL_USER.name:
+            raise InvalidInputError(f"the name {name!r} stands for callers without a key; choose another", field="name")
         key = PREFIX + secrets.token_urlsafe(KEY_BYTES)
         await self.store.add_key(
             StoredKey(

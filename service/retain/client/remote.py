@@ -32,6 +32,7 @@ from retain.domain.json_form import (
     stats_from_json,
     stored_from_json,
     stored_session_from_json,
+    type_count_from_json,
 )
 from retain.domain.memory import (
     EVERYTHING,
@@ -184,7 +185,7 @@ class RemoteMemory:
     async def types(self) -> Sequence[TypeCount]:
         """See `MemoryAPI.types`."""
         form = await self._get("types")
-        return [TypeCount(item["type"], item["parent"], item["count"]) for item in form["types"]]
+        return [type_count_from_json(item) for item in form["types"]]
 
     async def register_type(self, name: str, /, *, parent: str | None = None) -> None:
         """See `MemoryAPI.register_type`."""

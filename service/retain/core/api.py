@@ -162,7 +162,7 @@ class MemoryAPI(Protocol):
         ...
 
     async def register_type(self, name: str, /, *, parent: str | None = None) -> None:
-        """Add an own type, optionally below a base type."""
+        """Add an own type, optionally below a built-in one; again with another parent, it moves there."""
         ...
 
     async def stats(self) -> Stats:

@@ -10,9 +10,6 @@ from retain.core.ports import Embedder, Entry, Vectors
 from retain.domain.memory import Memory, Model, Passage
 from retain.domain.passages import split
 
-SHORT = 2_000
-"""Characters up to which splitting is too quick (under a millisecond) to leave the event loop for."""
-
 
 @dataclass(frozen=True, slots=True)
 class Embedding:
@@ -29,10 +26,7 @@ async def embed(embedder: Embedder, memories: Sequence[Memory], /) -> Embedding:
     Raises:
         EmbeddingError: the model failed; nothing is embedded in part.
     """
-    if sum(len(memory.content) for memory in memories) <= SHORT:
-        passages = _split_all(embedder, memories)
-    else:
-        passages = await asyncio.to_thread(_split_all, embedder, memories)
+    passages = await asyncio.to_thread(_split_all, embedder, memories)
     texts = [
         memory.content[passage.start : passage.end]
         for memory, cut in zip(memories, passages, strict=True)

@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -14,8 +14,6 @@ from retain.domain.ids import new_id, parse_id, shortened
 from retain.domain.memory import (
     MAX_METADATA_BYTES,
     MAX_PAGE,
-    STATES,
-    Filter,
     Memory,
     MemoryFields,
     MemoryPatch,
@@ -24,20 +22,25 @@ from retain.domain.memory import (
     TurnSpan,
     Unset,
 )
-from retain.domain.ontology import known_type, with_subtypes
+from retain.domain.ontology import BUILT_IN, known_type, type_name
 from retain.domain.text import (
+    MAX_NAME_CHARS,
     MAX_TAG_CHARS,
     clean_name,
     clean_text,
     content_hash,
+    normalise_namespace,
     normalise_tags,
     require_storable,
 )
-from retain.domain.time_range import TimeRange, load_zone, parse_time_range
 
 MAX_SEQUENCE = 2**53 - 1
 """Largest `sequence`: what JSON numbers carry exactly."""
-MAX_FILTER_VALUES = 1_000
+MAX_METADATA_DEPTH = 32
+"""Deepest nesting of metadata, the object itself counted."""
+MAX_ROLE_CHARS = 40
+MAX_MERGED_TAGS = 100_000
+"""Most tags of an imported memory: each duplicate that was stored may have added its own."""
 _MAX_AGENT_CHARS = MAX_TAG_CHARS - len(AGENT_TAG_PREFIX)
 
 
@@ -58,7 +61,7 @@ class Intake:
             PermissionDeniedError: the namespace or the agent is not the principal's.
         """
         content = clean_text(new.content, field="content", limit=self.max_content_chars)
-        agent_id = self.principal.agent_for(_optional_name(new.agent_id, "agent_id", _MAX_AGENT_CHARS))
+        agent_id = self.principal.agent_for(optional_name(new.agent_id, "agent_id", _MAX_AGENT_CHARS))
         return Memory(
             id=new_id(),
             content=content,
@@ -71,10 +74,39 @@ class Intake:
             metadata=clean_metadata(new.metadata),
             namespace=self.principal.namespace_for(new.namespace),
             agent_id=agent_id,
-            conversation_id=_optional_name(new.conversation_id, "conversation_id"),
+            conversation_id=optional_name(new.conversation_id, "conversation_id"),
             sequence=_sequence(new.sequence),
             turns=turns,
         )
+
+    def imported(self, memory: Memory, /) -> Memory:
+        """Return a memory of an export as it is, when it could have been stored through any other way in.
+
+        Raises:
+            InvalidInputError, TooLargeError: a field is impossible or not in normal form; the message names it.
+            PermissionDeniedError: the namespace or the agent is not the principal's.
+        """
+        clean_text(memory.content, field="content", limit=self.max_content_chars)
+        _require_turns_within(memory)
+        normal = replace(
+            memory,
+            content_hash=content_hash(memory.content),
+            type=known_type(memory.type, self.types),
+            tags=normalise_tags(memory.tags, limit=MAX_MERGED_TAGS),  # merges may have brought more than one store can
+            metadata=clean_metadata(memory.metadata),
+            namespace=self.principal.namespace_for(normalise_namespace(memory.namespace)),
+            agent_id=self.principal.agent_for(optional_name(memory.agent_id, "agent_id", _MAX_AGENT_CHARS)),
+            conversation_id=optional_name(memory.conversation_id, "conversation_id"),
+            sequence=_sequence(memory.sequence),
+            superseded_by=None
+            if memory.superseded_by is None
+            else parse_id(memory.superseded_by, field="superseded_by"),
+        )
+        self.principal.require_own_agent_tags(memory.tags)
+        for field in fields(Memory):
+            if getattr(normal, field.name) != getattr(memory, field.name):
+                raise InvalidInputError(f"{field.name} is not as an export writes it", field=field.name)
+        return memory
 
     def patch(self, patch: MemoryPatch, memory: Memory, /) -> dict[str, object]:
         """Return the new values of plain columns by name, and the new `content` when it really changes.
@@ -98,7 +130,7 @@ class Intake:
             fields["occurred_at"] = aware(patch.occurred_at, "occurred_at")
         if not isinstance(patch.superseded_by, Unset):
             successor = patch.superseded_by
-            fields["superseded_by"] = None if successor is None else parse_id(successor, field="superseded_by")
+            fields["superseded_by"] = _optional_id(successor, "superseded_by")
         if not isinstance(patch.archived, Unset):
             fields["archived_at"] = (memory.archived_at or self.now) if patch.archived else None
         if patch == MemoryPatch():
@@ -110,61 +142,6 @@ class Intake:
         self.principal.require_own_agent_tags(tags)
         own = (AGENT_TAG_PREFIX + agent_id,) if agent_id is not None else ()
         return tuple(dict.fromkeys(tags + own))
-
-
-def resolve_filter(
-    where: Filter, /, *, principal: Principal, now: datetime, zone: str, types: Mapping[str, str | None]
-) -> Filter:
-    """Return `where` as stores take it: checked, normalised, time words as instants, narrowed to the principal.
-
-    Raises:
-        InvalidInputError: a condition is impossible or not understood; it is never ignored.
-        PermissionDeniedError: the namespace is not the principal's.
-    """
-    if where.tag_match not in ("any", "all"):
-        raise InvalidInputError(f"tag_match must be any or all, not {shortened(where.tag_match)}", field="tag_match")
-    if not where.states or not where.states <= STATES:
-        raise InvalidInputError(f"states must be some of {', '.join(sorted(STATES))}", field="states")
-    span = _time_range(where, now=now, zone=zone)
-    chosen = [known_type(name, types, field="types") for name in where.types if name != ""]
-    if len(where.types) > MAX_FILTER_VALUES:
-        raise TooLargeError(f"types has over {MAX_FILTER_VALUES:,} values", field="types")
-    return principal.narrow(
-        replace(
-            where,
-            ids=None if where.ids is None else tuple(parse_id(i, field="ids") for i in where.ids),
-            namespace=where.namespace or None,
-            tags=normalise_tags(where.tags),
-            exclude_tags=normalise_tags(where.exclude_tags, field="exclude_tags"),
-            types=tuple(sorted(with_subtypes(chosen, types))) if chosen else (),
-            since=span.since,
-            until=span.until,
-            time=None,
-            timezone=None,
-            agent_id=_optional_name(where.agent_id, "agent_id"),
-            conversation_id=_optional_name(where.conversation_id, "conversation_id"),
-            metadata=clean_metadata(where.metadata),
-        )
-    )
-
-
-def _time_range(where: Filter, *, now: datetime, zone: str) -> TimeRange:
-    since = None if where.since is None else aware(where.since, "since")
-    until = None if where.until is None else aware(where.until, "until")
-    if since and until and since >= until:
-        raise InvalidInputError(
-            f"since ({since.isoformat()}) must be before until ({until.isoformat()})", field="since"
-        )
-    if not where.time:
-        return TimeRange(since, until)
-    if since or until:
-        raise InvalidInputError("give either time or since and until, not both", field="time")
-    return parse_time_range(where.time, now=now, zone=load_zone(where.timezone or zone))
-
-
-def restricts(where: Filter, /) -> bool:
-    """Whether a resolved filter says more than "everything in the namespace that I may see"."""
-    return replace(where, namespace=None, states=STATES) != Filter(states=STATES, tags=(), exclude_tags=())
 
 
 def clean_page(page: Page, /) -> Page:
@@ -204,12 +181,33 @@ def aware(value: object, field: str, /) -> datetime:
     return instant.replace(microsecond=instant.microsecond // 1000 * 1000)
 
 
+def _require_turns_within(memory: Memory) -> None:
+    end = 0
+    for turn in memory.turns:
+        clean_name(turn.role, field="turns.role", limit=MAX_ROLE_CHARS)
+        if not end <= turn.start < turn.end <= len(memory.content):
+            raise InvalidInputError("turns must lie in the content, one after the other", field="turns")
+        end = turn.end
+
+
+def own_type(name: object, parent: object, /) -> tuple[str, str | None]:
+    """Return the name and the base type of an own type.
+
+    Raises:
+        InvalidInputError: the name is impossible or built in, or the parent is no built-in type.
+    """
+    own = type_name(name)
+    if own in BUILT_IN:
+        raise InvalidInputError(f"{own!r} is a built-in type already", field="type")
+    return own, None if parent is None or parent == "" else known_type(parent, BUILT_IN, field="parent")
+
+
 def clean_metadata(value: object, /) -> dict[str, Any]:
     """Return metadata as a JSON object that reads back the same.
 
     Raises:
         InvalidInputError: not a JSON object; NaN, NUL or a lone surrogate inside.
-        TooLargeError: over 65,536 bytes as JSON.
+        TooLargeError: over 65,536 bytes as JSON, or nested more than 32 deep.
     """
     if not isinstance(value, Mapping):
         raise InvalidInputError(f"metadata must be a JSON object, not {type(value).__name__}", field="metadata")
@@ -217,15 +215,28 @@ def clean_metadata(value: object, /) -> dict[str, Any]:
         text = json.dumps(dict(cast("Mapping[str, Any]", value)), ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInputError(f"metadata must be plain JSON: {error}", field="metadata") from None
-    for part in _strings(cast("object", value)):
-        require_storable(part, field="metadata")
-    size = len(text.encode("utf-8"))
+    size = len(text.encode("utf-8", "surrogatepass"))
     if size > MAX_METADATA_BYTES:
         raise TooLargeError(
             f"metadata has {size:,} bytes as JSON, more than the {MAX_METADATA_BYTES:,} allowed",
             field="metadata",
         )
+    if _is_deeper(cast("object", value), MAX_METADATA_DEPTH):
+        raise TooLargeError(f"metadata is nested more than {MAX_METADATA_DEPTH} deep", field="metadata")
+    for part in _strings(cast("object", value)):
+        require_storable(part, field="metadata")
     return cast("dict[str, Any]", json.loads(text))
+
+
+def _is_deeper(value: object, levels: int) -> bool:
+    """Whether a JSON value nests more than so many levels."""
+    if isinstance(value, Mapping):
+        inner: Iterable[object] = cast("Mapping[object, object]", value).values()
+    elif isinstance(value, list | tuple):
+        inner = cast("Iterable[object]", value)
+    else:
+        return False
+    return levels == 0 or any(_is_deeper(item, levels - 1) for item in inner)
 
 
 def _strings(value: object) -> Iterable[str]:
@@ -241,12 +252,30 @@ def _strings(value: object) -> Iterable[str]:
 
 
 def request_digest(*parts: object) -> str:
-    """Return the SHA-256 of a request, for telling a repeated one from another under the same key."""
-    text = json.dumps(parts, ensure_ascii=True, sort_keys=True, default=str)
+    """Return the SHA-256 of a request, for telling a repeated one from another under the same key.
+
+    The order of JSON keys does not matter.
+    """
+    text = json.dumps(parts, sort_keys=True, default=_as_json)
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
-def _optional_name(value: object, field: str, limit: int = 200) -> str | None:
+def _as_json(value: object) -> object:
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    return dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else repr(value)
+
+
+def _optional_id(value: str | None, field: str) -> str | None:
+    return None if value is None else parse_id(value, field=field)
+
+
+def optional_name(value: object, field: str, limit: int = MAX_NAME_CHARS, /) -> str | None:
+    """Return an identifier, or None for None and "".
+
+    Raises:
+        InvalidInputError: see `clean_name`.
+    """
     return None if value is None or value == "" else clean_name(value, field=field, limit=limit)
 
 

@@ -4,7 +4,7 @@ All methods are safe to call from several tasks at once and never block the even
 resolved: namespace, tags and types normalised, `time` turned into `since` and `until`, principal applied.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, auto
@@ -223,8 +223,15 @@ class MemoryStore(Protocol):
         """Return built-in and registered types with their use within `where`, by name."""
         ...
 
-    async def register_type(self, name: str, parent: str | None, /) -> None:
-        """Add an own type. Idempotent; a new parent replaces the old one."""
+    async def known_types(self, namespace: str, /) -> Mapping[str, str | None]:
+        """Return the built-in types and the own ones known in `namespace`, each with its parent."""
+        ...
+
+    async def register_type(self, name: str, parent: str | None, /, *, namespace: str) -> None:
+        """Add an own type that is known in `namespace`, below and above.
+
+        A new parent replaces the old one; None leaves it.
+        """
         ...
 
     async def stats(self, where: Filter, /) -> Stats:
@@ -306,12 +313,20 @@ class Reembedding(Protocol):
         """Return up to `limit` memories that lack current vectors of the new model."""
         ...
 
-    async def put_reembedded(self, entries: Sequence[Entry], /) -> None:
-        """Keep new passages and vectors beside the old ones, in one transaction."""
+    async def put_reembedded(self, entries: Sequence[Entry], /, *, model: Model) -> None:
+        """Keep new passages and vectors beside the old ones, in one transaction.
+
+        Raises:
+            ConflictError: another process finished, or began with another model.
+        """
         ...
 
-    async def finish_reembedding(self) -> bool:
-        """Switch in one transaction and drop the old vectors; False when memories came in that still lack new ones."""
+    async def finish_reembedding(self, model: Model, /) -> bool:
+        """Switch in one transaction and drop the old vectors; False when memories came in that still lack new ones.
+
+        Raises:
+            ConflictError: another process finished, or began with another model.
+        """
         ...
 
 
@@ -349,6 +364,3 @@ class StoredKey:
     can_write: bool
     agent_id: str | None
     created_at: datetime
-
-
-EventStream = AsyncIterator[Event]

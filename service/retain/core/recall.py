@@ -5,13 +5,15 @@ from dataclasses import dataclass
 
 from retain.core.api import GroupBy
 from retain.core.ports import Embedder, MemoryStore, Vectors
-from retain.domain.memory import Filter, Hit, Memory, Model, RecallMode
+from retain.domain.memory import Filter, Hit, Memory, Model, Page, RecallMode
 from retain.domain.scoring import Ranked, rank
 
 MIN_POOL = 100
 """Passages each search contributes at least: with 100 the fused list equals full scoring (measured on LoCoMo)."""
 SPARE = 5
 """Ranked memories read beyond `k`, in case another process deletes some between ranking and reading."""
+
+_SNIPPET_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,22 @@ async def find(store: MemoryStore, embedder: Embedder, question: Question, /) ->
     memories = {memory.id: memory for memory in await store.get([item.memory_id for item in best])}
     hits = [_hit(item, memories[item.memory_id]) for item in best if item.memory_id in memories]
     return tuple(hits[: question.k])
+
+
+async def newest(store: MemoryStore, where: Filter, k: int, group_by: GroupBy | None, /) -> tuple[Hit, ...]:
+    """Return the newest memories as hits of score 0: what an empty question finds."""
+    seen: set[str] = set()
+    hits: list[Hit] = []
+    page = Page(limit=k)
+    while True:
+        listing = await store.list(where, page)
+        for memory in listing.memories:
+            if group_by is None or memory.conversation_id is None or memory.conversation_id not in seen:
+                hits.append(Hit(memory, 0.0, memory.content[:_SNIPPET_CHARS], {}))
+            seen.add(memory.conversation_id or "")
+        if len(hits) >= k or listing.next_cursor is None:
+            return tuple(hits[:k])
+        page = Page(limit=k, cursor=listing.next_cursor)
 
 
 async def _ranked(store: MemoryStore, embedder: Embedder, question: Question) -> Sequence[Ranked]:

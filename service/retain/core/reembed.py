@@ -24,15 +24,17 @@ async def reembed(store: ReembeddableStore, embedder: Embedder, progress: Progre
 
     Raises:
         EmbeddingError: the model failed; the store keeps its old vectors.
+        ConflictError: another process re-embeds too.
     """
     await embedder.embed_query("dimensions")  # a remote model knows its size only after the first answer
-    total = await store.begin_reembedding(Model(embedder.model_id, embedder.dimensions))
+    model = Model(embedder.model_id, embedder.dimensions)
+    total = await store.begin_reembedding(model)
     done = 0
     while True:
         while batch := await store.unembedded(BATCH):
             made, _ = await entries(embedder, batch)
-            await store.put_reembedded(made)
+            await store.put_reembedded(made, model=model)
             done += len(batch)
             progress(done, max(total, done))
-        if await store.finish_reembedding():
+        if await store.finish_reembedding(model):
             return done

@@ -9,6 +9,7 @@ from typing import Self, Unpack, cast
 
 from retain.core.api import GroupBy, Record
 from retain.core.embedding import embed, entries
+from retain.core.filters import resolve_filter, restricts
 from retain.core.intake import (
     Intake,
     as_new_memory,
@@ -16,18 +17,17 @@ from retain.core.intake import (
     clean_page,
     clean_score,
     id_superseded_by,
+    own_type,
     request_digest,
     require_count,
-    resolve_filter,
-    restricts,
 )
 from retain.core.policy import LOCAL_USER, Principal
-from retain.core.ports import Change, Clock, Embedder, EventLog, MemoryStore, RequestKey
-from retain.core.recall import Question, find
+from retain.core.ports import Capability, Change, Clock, Embedder, EventLog, MemoryStore, RequestKey
+from retain.core.recall import Question, find, newest
 from retain.core.sessions import session_memory, turn_memories
 from retain.core.similarity import similar_to
 from retain.core.transfer import Importer, export_records
-from retain.domain.errors import InvalidInputError, ModelMismatchError, NotFoundError, TooLargeError
+from retain.domain.errors import CapabilityError, InvalidInputError, ModelMismatchError, NotFoundError, TooLargeError
 from retain.domain.ids import parse_id, shortened
 from retain.domain.memory import (
     EVERYTHING,
@@ -37,7 +37,6 @@ from retain.domain.memory import (
     Deleted,
     Event,
     Filter,
-    Hit,
     Imported,
     Listing,
     Memory,
@@ -57,8 +56,8 @@ from retain.domain.memory import (
     Turn,
     TypeCount,
 )
-from retain.domain.ontology import BUILT_IN, known_type, type_name
-from retain.domain.text import MAX_CONTENT_CHARS, clean_name, clean_text, content_hash, normalise_tags
+from retain.domain.ontology import BUILT_IN
+from retain.domain.text import MAX_CONTENT_CHARS, ROOT, clean_name, clean_text, content_hash, normalise_tags
 from retain.domain.time_range import TimeRange, find_time_range, load_zone
 
 MAX_QUERY_CHARS = 10_000
@@ -66,7 +65,6 @@ SESSION_TYPE = "conversation"
 EVENT_POLL_S = 0.2
 """How often a stream of events looks for changes by other processes."""
 _EVENT_BATCH = 500
-_SNIPPET_CHARS = 200
 
 
 def utc_now() -> datetime:
@@ -128,7 +126,7 @@ class MemoryService:
         intake = await self._intake()
         request = self._request(idempotency_key, new)
         prepared = intake.memory(new)
-        await self._require_visible(new.supersedes)
+        await self._require_successor(prepared.namespace, new.supersedes, "supersedes")
         made, model = await entries(self._embedder, [prepared], [id_superseded_by(new)])
         (written,) = await self._store.put(made, model=model, request=request)
         similar = await similar_to(self._store, written.memory, made[0].vectors, model) if written.created else ()
@@ -145,8 +143,8 @@ class MemoryService:
         if len(news) > MAX_BATCH:
             raise TooLargeError(f"a batch holds up to {MAX_BATCH:,} memories, not {len(news):,}", field="memories")
         prepared = [at_place(intake.memory, new, place) for place, new in enumerate(news)]
-        for new in news:
-            await self._require_visible(new.supersedes)
+        for new, memory in zip(news, prepared, strict=True):
+            await self._require_successor(memory.namespace, new.supersedes, "supersedes")
         return await self._put(prepared, [id_superseded_by(new) for new in news], self._request(idempotency_key, news))
 
     async def store_session(
@@ -185,9 +183,17 @@ class MemoryService:
         written = await self._store.put(made, model=model, request=request)
         return [Stored(outcome.memory, outcome.created) for outcome in written]
 
-    async def _require_visible(self, supersedes: str | None) -> None:
-        if supersedes:
-            await self.get(supersedes)
+    async def _require_successor(self, namespace: str, other: str | None, field: str) -> None:
+        """Refuse a link between namespaces: who sees one end must be allowed to see the other.
+
+        Raises:
+            NotFoundError: there is no memory `other`.
+            InvalidInputError: it lies in another namespace.
+        """
+        if other and (found := await self.get(other)).namespace != namespace:
+            raise InvalidInputError(
+                f"{field} must name a memory of the same namespace, {namespace}, not of {found.namespace}", field=field
+            )
 
     # -- finding ------------------------------------------------------------------------------------------------
 
@@ -212,15 +218,16 @@ class MemoryService:
         if group_by not in (None, "conversation"):
             raise InvalidInputError(f"group_by must be conversation, not {shortened(group_by)}", field="group_by")
         min_score = clean_score(min_score, "min_score")
+        if query and not query.isspace():
+            query = clean_text(query, field="query", limit=MAX_QUERY_CHARS)
         span = None
         if time_from_query and (found := self._time_in(query, where)):
             span, query = found
             where = replace(where, since=span.since, until=span.until)
         resolved = await self._resolve(where)
         if not query or query.isspace():
-            hits = await self._newest(resolved, k) if min_score == 0 else ()
+            hits = await newest(self._store, resolved, k, group_by) if min_score == 0 else ()
             return Recall(hits, "", mode, span)
-        query = clean_text(query, field="query", limit=MAX_QUERY_CHARS)
         question = Question(query, k, mode, resolved, group_by, min_score)
         return Recall(await find(self._store, self._embedder, question), query, mode, span)
 
@@ -232,10 +239,6 @@ class MemoryService:
                 field="query",
             )
         return found
-
-    async def _newest(self, where: Filter, k: int) -> tuple[Hit, ...]:
-        listing = await self._store.list(where, Page(limit=k))
-        return tuple(Hit(memory, 0.0, memory.content[:_SNIPPET_CHARS], {}) for memory in listing.memories)
 
     async def get(self, memory_id: str, /) -> Memory:
         """See `MemoryAPI.get`."""
@@ -257,7 +260,7 @@ class MemoryService:
         memory = await self.get(memory_id)
         fields = intake.patch(patch, memory)
         if isinstance(fields.get("superseded_by"), str):
-            await self.get(cast("str", fields["superseded_by"]))
+            await self._require_successor(memory.namespace, cast("str", fields["superseded_by"]), "superseded_by")
         change, model = await self._change(memory, fields, intake.now)
         updated = await self._store.update(memory.id, change, model=model)
         if updated is None:
@@ -287,7 +290,8 @@ class MemoryService:
         """See `MemoryAPI.delete_many`."""
         self._principal.require_write()
         resolved = await self._resolve(where)
-        if not dry_run and expected_count is None and where.namespace is None and not restricts(resolved):
+        everything = resolved.namespace == self._principal.namespace and not restricts(resolved)
+        if everything and not dry_run and expected_count is None:
             raise InvalidInputError(
                 "this would delete everything; restrict it, or say how many memories you expect (expected_count)",
                 field="where",
@@ -324,14 +328,15 @@ class MemoryService:
     async def register_type(self, name: str, /, *, parent: str | None = None) -> None:
         """See `MemoryAPI.register_type`."""
         self._principal.require_write()
-        name = type_name(name)
-        if name in BUILT_IN:
-            raise InvalidInputError(f"{name!r} is a built-in type already", field="type")
-        await self._store.register_type(name, None if not parent else known_type(parent, BUILT_IN, field="parent"))
+        name, parent = own_type(name, parent)
+        await self._store.register_type(name, parent, namespace=self._principal.namespace)
 
     async def stats(self) -> Stats:
         """See `MemoryAPI.stats`."""
-        return await self._store.stats(self._principal.narrow(Filter()))
+        stats = await self._store.stats(self._principal.narrow(Filter()))
+        if self._principal.namespace == ROOT or stats.total + stats.superseded + stats.archived:
+            return stats
+        return replace(stats, model=None)  # that others have stored something is not theirs to know
 
     # -- export, import, events ---------------------------------------------------------------------------------
 
@@ -343,19 +348,23 @@ class MemoryService:
     async def import_records(self, records: AsyncIterator[Record], /) -> Imported:
         """See `MemoryAPI.import_records`."""
         self._principal.require_write()
-        importer = Importer(self._store, self._embedder, self._principal, self._policy.max_content_chars)
+        importer = Importer(self._store, self._embedder, self._principal, self._policy.max_content_chars, self._clock())
         return await importer.run(records)
 
     async def events(self, *, after: int | None = None) -> AsyncIterator[Event]:
         """See `MemoryAPI.events`."""
+        if Capability.EVENTS not in self._store.capabilities:
+            raise CapabilityError("this store keeps no log of changes, so there are no events")
         log = cast("EventLog", self._store)
         seq = await log.last_event() if after is None else after
         while True:
+            last = await log.last_event()
             batch = await log.events(seq, _EVENT_BATCH, namespace=self._principal.namespace)
             for event in batch:
                 seq = event.seq
                 yield event
             if not batch:
+                seq = max(seq, last)  # what lies before is not this caller's: never scan it again
                 await asyncio.sleep(EVENT_POLL_S)
 
     async def last_event(self) -> int:
@@ -402,7 +411,7 @@ class MemoryService:
     # -- shared steps -------------------------------------------------------------------------------------------
 
     async def _types(self) -> Mapping[str, str | None]:
-        return {used.type: used.parent for used in await self._store.types(self._principal.narrow(Filter()))}
+        return await self._store.known_types(self._principal.namespace)
 
     async def _intake(self) -> Intake:
         self._principal.require_write()
@@ -418,5 +427,6 @@ class MemoryService:
         if key is None:
             return None
         key = clean_name(key, field="idempotency_key")
-        caller = f"{self._principal.name} in {self._principal.namespace}"  # a key may be made anew for elsewhere
-        return RequestKey(caller, key, request_digest(*(repr(part) for part in parts)))
+        who = self._principal  # a key may be made anew for elsewhere, and several agents may share one
+        caller = f"{who.name} in {who.namespace} as {who.agent_id}"
+        return RequestKey(caller, key, request_digest(*parts))

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from retain.core.intake import MAX_ROLE_CHARS, aware
 from retain.domain.errors import InvalidInputError, TooLargeError
 from retain.domain.memory import MAX_BATCH, NewMemory, Turn, TurnSpan
 from retain.domain.text import clean_name, clean_text
@@ -44,10 +45,11 @@ def session_memory(
     for place, turn in enumerate(turns):
         role = _role(turn, place)
         text = f"{role}: {_content(turn, place, max_content_chars)}"
-        spans.append(TurnSpan(role, start, start + len(text), turn.occurred_at))
+        at = None if turn.occurred_at is None else aware(turn.occurred_at, f"turns[{place}].occurred_at")
+        spans.append(TurnSpan(role, start, start + len(text), at))
         parts.append(text)
         start += len(text) + len(SEPARATOR)
-    first_time = next((turn.occurred_at for turn in turns if turn.occurred_at), None)
+    first_time = next((span.occurred_at for span in spans if span.occurred_at), None)
     return (
         replace(template, content=SEPARATOR.join(parts), occurred_at=template.occurred_at or first_time),
         tuple(spans),
@@ -62,7 +64,7 @@ def _require_turns(turns: Sequence[Turn]) -> None:
 
 
 def _role(turn: Turn, place: int) -> str:
-    return clean_name(turn.role, field=f"turns[{place}].role", limit=40)
+    return clean_name(turn.role, field=f"turns[{place}].role", limit=MAX_ROLE_CHARS)
 
 
 def _content(turn: Turn, place: int, limit: int) -> str:

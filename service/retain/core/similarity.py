@@ -1,12 +1,15 @@
 """Which earlier memories a new one resembles. This only ever reports: nothing is dropped for being similar."""
 
 import asyncio
+import logging
 from dataclasses import replace
 
 from retain.core.ports import MemoryStore, Vectors
+from retain.domain.errors import RetainError
 from retain.domain.memory import Filter, Memory, Model, Similar
 from retain.domain.scoring import SIMILAR_FROM
 
+logger = logging.getLogger(__name__)
 MAX_SIMILAR = 3
 """Most earlier memories that a store reports as similar."""
 MAX_COMPARED = 8
@@ -27,7 +30,11 @@ async def similar_to(store: MemoryStore, memory: Memory, vectors: Vectors, model
     if memory.conversation_id is not None or len(vectors) > MAX_COMPARED:
         return ()
     where = Filter(namespace=memory.namespace)
-    near = await asyncio.gather(*(store.similar(vector, where, MAX_SIMILAR + 1, model=model) for vector in vectors))
+    try:
+        near = await asyncio.gather(*(store.similar(vector, where, MAX_SIMILAR + 1, model=model) for vector in vectors))
+    except RetainError:
+        logger.warning("the memory %s is stored, but not compared with earlier ones", memory.id, exc_info=True)
+        return ()
     found = [item for one in near for item in one if item.id != memory.id]
     totals: dict[str, float] = {}
     for item in found:

@@ -1,14 +1,16 @@
 """Export and import: a database as JSON objects, one a line, without loss."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+import re
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import datetime
 
 from retain.core.api import Record
 from retain.core.embedding import entries
+from retain.core.intake import Intake, own_type
 from retain.core.policy import Principal
 from retain.core.ports import Clock, Embedder, MemoryStore
-from retain.domain.errors import InvalidInputError
+from retain.domain.errors import ConflictError, InvalidInputError, PermissionDeniedError
 from retain.domain.ids import shortened
 from retain.domain.json_form import (
     memory_from_json,
@@ -18,13 +20,16 @@ from retain.domain.json_form import (
     tombstone_to_json,
 )
 from retain.domain.memory import Filter, Imported, Memory, Tombstone
-from retain.domain.ontology import BUILT_IN, known_type, type_name
-from retain.domain.text import clean_text, content_hash, normalise_namespace, normalise_tags
+from retain.domain.ontology import BUILT_IN
 
 FORMAT = "retain"
 VERSION = 1
 EXCLUDED = ("vectors", "events", "api keys", "idempotency keys")
+MEMORY_FIELDS = frozenset(("kind", "turns", *(field.name for field in fields(Memory))))
+TYPE_FIELDS = frozenset(("kind", "type", "parent", "namespace"))
+TOMBSTONE_FIELDS = frozenset(("kind", *(field.name for field in fields(Tombstone))))
 _BATCH = 200
+_HASH = re.compile("[0-9a-f]{64}")
 
 
 async def export_records(store: MemoryStore, clock: Clock, where: Filter, /) -> AsyncIterator[Record]:
@@ -38,7 +43,7 @@ async def export_records(store: MemoryStore, clock: Clock, where: Filter, /) -> 
     }
     for used in await store.types(where):
         if used.type not in BUILT_IN:
-            yield {"kind": "type", "type": used.type, "parent": used.parent}
+            yield {"kind": "type", "type": used.type, "parent": used.parent, "namespace": used.namespace}
     ids = (await store.ids(where))[::-1]
     for start in range(0, len(ids), _BATCH):
         for memory in await store.get(ids[start : start + _BATCH]):
@@ -55,6 +60,8 @@ class Importer:
     embedder: Embedder
     principal: Principal
     max_content_chars: int
+    now: datetime
+    types: dict[str, str | None] = field(default_factory=dict[str, str | None])
     created: int = 0
     skipped: int = 0
     buried: int = 0
@@ -64,17 +71,18 @@ class Importer:
 
         Raises:
             InvalidInputError: a record is malformed; the message names its line.
+            PermissionDeniedError: a record belongs to a namespace or an agent that is not the principal's.
         """
-        known = {used.type for used in await self.store.types(Filter())}
+        self.types = dict(await self.store.known_types(self.principal.namespace))
         memories: list[Memory] = []
         tombstones: list[Tombstone] = []
         line = 0
         async for record in records:
             line += 1
             try:
-                await self._take(record, line, known, memories, tombstones)
-            except InvalidInputError as error:
-                raise InvalidInputError(f"line {line}: {error}", field=error.field) from None
+                await self._take(record, line, memories, tombstones)
+            except (InvalidInputError, PermissionDeniedError) as error:
+                raise type(error)(f"line {line}: {error}", field=error.field) from None
             if len(memories) >= _BATCH:
                 await self._write(memories)
                 memories.clear()
@@ -84,42 +92,44 @@ class Importer:
         self.buried += await self.store.restore(tombstones)
         return Imported(self.created, self.skipped, self.buried)
 
-    async def _take(
-        self, record: Record, line: int, known: set[str], memories: list[Memory], tombstones: list[Tombstone]
-    ) -> None:
+    async def _take(self, record: Record, line: int, memories: list[Memory], tombstones: list[Tombstone]) -> None:
         kind: object = record.get("kind")
         if line == 1 or kind == "header":
             _require_header(record)
         elif kind == "type":
-            name = type_name(record.get("type"))
-            await self.store.register_type(name, record.get("parent"))
-            known.add(name)
+            await self._register(record)
         elif kind == "memory":
-            memories.append(self._memory(record, known))
+            _require_known_fields(record, MEMORY_FIELDS)
+            intake = Intake(self.principal, self.now, self.types, self.max_content_chars)
+            memories.append(intake.imported(memory_from_json(record)))
         elif kind == "tombstone":
-            tombstone = tombstone_from_json(record)
-            self.principal.namespace_for(tombstone.namespace)
-            tombstones.append(tombstone)
+            _require_known_fields(record, TOMBSTONE_FIELDS)
+            tombstones.append(self._tombstone(tombstone_from_json(record)))
         else:
             raise InvalidInputError(f"kind {shortened(kind)} is not known to this version", field="kind")
 
-    def _memory(self, record: Mapping[str, Any], known: set[str]) -> Memory:
-        memory = memory_from_json(record)
-        clean_text(memory.content, field="content", limit=self.max_content_chars)
-        if memory.content_hash != content_hash(memory.content):
-            raise InvalidInputError("content_hash does not belong to content", field="content_hash")
-        known_type(memory.type, known)
-        if normalise_tags(memory.tags) != memory.tags:
-            raise InvalidInputError("tags are not in normal form", field="tags")
-        if self.principal.namespace_for(normalise_namespace(memory.namespace)) != memory.namespace:
+    async def _register(self, record: Record) -> None:
+        _require_known_fields(record, TYPE_FIELDS)
+        name, parent = own_type(record.get("type"), record.get("parent"))
+        namespace = self.principal.namespace_for(record.get("namespace"))
+        await self.store.register_type(name, parent, namespace=namespace)
+        self.types[name] = parent
+
+    def _tombstone(self, tombstone: Tombstone) -> Tombstone:
+        if self.principal.namespace_for(tombstone.namespace) != tombstone.namespace:
             raise InvalidInputError("namespace is not in normal form", field="namespace")
-        self.principal.require_own_agent_tags(memory.tags)
-        return memory
+        if not _HASH.fullmatch(tombstone.content_hash):
+            raise InvalidInputError("content_hash must be 64 hexadecimal digits", field="content_hash")
+        return tombstone
 
     async def _write(self, memories: Sequence[Memory]) -> None:
         if not memories:
             return
-        present = {memory.id for memory in await self.store.get([memory.id for memory in memories])}
+        held = await self.store.get([memory.id for memory in memories])
+        for memory in held:
+            if not self.principal.may_see(memory):
+                raise ConflictError(f"the id {memory.id} can't be used here", field="id")
+        present = {memory.id for memory in held}
         new = [memory for memory in memories if memory.id not in present]
         self.skipped += len(memories) - len(new)
         if new:
@@ -134,8 +144,15 @@ def _require_header(record: Record) -> None:
     if record.get("kind") != "header" or record.get("format") != FORMAT:
         raise InvalidInputError('the first line must be the header of an export: {"kind": "header", …}', field="header")
     version: object = record.get("version")
-    if not isinstance(version, int) or version > VERSION:
+    if not isinstance(version, int) or isinstance(version, bool) or not 1 <= version <= VERSION:
         raise InvalidInputError(
             f"the export has version {shortened(version)}; this Retain reads up to {VERSION}: upgrade it",
             field="version",
         )
+
+
+def _require_known_fields(record: Record, known: frozenset[str]) -> None:
+    unknown = record.keys() - known
+    if unknown:
+        name = shortened(min(unknown))
+        raise InvalidInputError(f"{name} is no field of a {record['kind']}", field=name)

@@ -206,8 +206,13 @@ def tag_count_to_json(count: TagCount) -> JsonObject:
 
 
 def type_count_to_json(count: TypeCount) -> JsonObject:
-    """Return a type, its parent and its use."""
-    return {"type": count.type, "parent": count.parent, "count": count.count}
+    """Return a type, its parent, its use, and where it is known."""
+    return {"type": count.type, "parent": count.parent, "count": count.count, "namespace": count.namespace}
+
+
+def type_count_from_json(form: Mapping[str, Any]) -> TypeCount:
+    """Return the count that `type_count_to_json` wrote."""
+    return TypeCount(form["type"], form["parent"], form["count"], form["namespace"])
 
 
 def stats_to_json(stats: Stats) -> JsonObject:
@@ -233,7 +238,9 @@ def stats_from_json(form: Mapping[str, Any]) -> Stats:
         archived=form["archived"],
         tags=form["tags"],
         conversations=form["conversations"],
-        by_type=tuple(TypeCount(c["type"], c["parent"], c["count"]) for c in _list(form, "by_type")),
+        by_type=tuple(
+            TypeCount(c["type"], c["parent"], c["count"], c.get("namespace")) for c in _list(form, "by_type")
+        ),
         model=None if model is None else Model(model["id"], model["dimensions"]),
         bytes=form["bytes"],
     )

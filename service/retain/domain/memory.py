@@ -1,12 +1,12 @@
 """What a memory is, what is asked of it, and what comes back: plain immutable values."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 from typing import Any, Final, Literal, TypeAlias, TypedDict
 
-from retain.domain.ontology import DEFAULT_TYPE
+from retain.domain.ontology import BUILT_IN, DEFAULT_TYPE, OwnType
 from retain.domain.text import ROOT
 from retain.domain.time_range import TimeRange
 
@@ -291,11 +291,24 @@ class TagCount:
 
 @dataclass(frozen=True, slots=True)
 class TypeCount:
-    """A type, the base type it belongs to (None for a base type or an own one), and its use."""
+    """A type, the base type it belongs to (None for a base type or an own one), and its use.
+
+    Attributes:
+        namespace: Where an own type was registered: it is known there and below. None for a built-in type.
+    """
 
     type: str
     parent: str | None
     count: int
+    namespace: str | None = None
+
+
+def counted_types(own: Iterable[OwnType], used: Mapping[str, int], /) -> list[TypeCount]:
+    """Return built-in and own types with their use, by name; types in use that nobody knows any more as well."""
+    registered = [TypeCount(name, parent, used.get(name, 0), namespace) for name, parent, namespace in own]
+    named = {count.type for count in registered}
+    others = [TypeCount(name, BUILT_IN.get(name), used.get(name, 0)) for name in {*BUILT_IN, *used} - named]
+    return sorted([*registered, *others], key=lambda count: (count.type, count.namespace or ""))
 
 
 EventKind = Literal["stored", "updated", "deleted"]

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import TypeAlias
 
 from retain.domain.errors import InvalidInputError
 from retain.domain.ids import shortened
@@ -63,3 +64,12 @@ def with_subtypes(types: Iterable[str], parents: Mapping[str, str | None], /) ->
     """Return `types` and every type whose parent is among them."""
     chosen = frozenset(types)
     return chosen | {name for name, parent in parents.items() if parent in chosen}
+
+
+OwnType: TypeAlias = tuple[str, str | None, str]
+"""An own type: its name, the base type it belongs to, and the namespace where it was registered."""
+
+
+def parents_of(own: Iterable[OwnType], /) -> dict[str, str | None]:
+    """Return built-in and own types, each with its parent; of the same name the last one counts, a built-in always."""
+    return {**{name: parent for name, parent, _ in own}, **BUILT_IN}

@@ -15,6 +15,7 @@ MAX_TAGS = 100
 MAX_TAG_CHARS = 100
 MAX_NAMESPACE_CHARS = 500
 MAX_NAME_CHARS = 200
+_INVISIBLE = frozenset(("Cc", "Cf", "Zs", "Zl", "Zp"))
 ROOT = "/"
 """The namespace that holds all others."""
 
@@ -28,7 +29,7 @@ def clean_text(value: object, /, *, field: str, limit: int) -> str:
     """
     if not isinstance(value, str):
         raise InvalidInputError(f"{field} must be text, not {type(value).__name__}", field=field)
-    if not value or value.isspace():
+    if all(unicodedata.category(character) in _INVISIBLE for character in value):
         raise InvalidInputError(f"{field} is empty; give at least one visible character", field=field)
     if len(value) > limit:
         raise TooLargeError(
@@ -63,7 +64,7 @@ def content_hash(content: str, /) -> str:
     return hashlib.sha256(unicodedata.normalize("NFC", content).encode("utf-8")).hexdigest()
 
 
-def normalise_tags(value: object, /, *, field: str = "tags") -> tuple[str, ...]:
+def normalise_tags(value: object, /, *, field: str = "tags", limit: int = MAX_TAGS) -> tuple[str, ...]:
     """Return tags as a tuple of distinct strings, in the order given.
 
     Accepts a list of strings, a comma-separated string, or a JSON array as text, since clients send all three.
@@ -71,7 +72,7 @@ def normalise_tags(value: object, /, *, field: str = "tags") -> tuple[str, ...]:
 
     Raises:
         InvalidInputError: another type, an empty or unstorable tag.
-        TooLargeError: a tag over 100 characters, or more than 100 tags; the message names the tag.
+        TooLargeError: a tag over 100 characters, or more than `limit` tags; the message names the tag.
     """
     if value is None or value == "":
         return ()
@@ -82,8 +83,8 @@ def normalise_tags(value: object, /, *, field: str = "tags") -> tuple[str, ...]:
             f"{field} must be a list of strings, not {type(cast('object', value)).__name__}", field=field
         )
     tags = dict.fromkeys(_clean_tag(tag, field=field) for tag in cast("Iterable[object]", value))
-    if len(tags) > MAX_TAGS:
-        raise TooLargeError(f"{field} has {len(tags):,} tags, more than the {MAX_TAGS} allowed", field=field)
+    if len(tags) > limit:
+        raise TooLargeError(f"{field} has {len(tags):,} tags, more than the {limit:,} allowed", field=field)
     return tuple(tags)
 
 
@@ -91,7 +92,7 @@ def _tags_in_string(text: str) -> list[object]:
     if text.lstrip().startswith("["):
         try:
             parsed: object = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             parsed = None
         if isinstance(parsed, list):
             return cast("list[object]", parsed)

@@ -1,14 +1,16 @@
 """What the setting `RETAIN_EMBEDDING` means."""
 
+import contextlib
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from retain.domain.errors import InvalidInputError
+from retain.domain.ids import shortened
 
 if TYPE_CHECKING:
     from retain.core.ports import Embedder
-    from retain.embeddings.model_files import ModelFiles
 
     class LoadableEmbedder(Embedder, Protocol):
         """An `Embedder` that can be made ready before the first text comes."""
@@ -20,8 +22,7 @@ if TYPE_CHECKING:
 
 DEFAULT = "all-MiniLM-L6-v2"
 FORMS = (
-    f"{DEFAULT} (inside Retain), the path of a folder with model.onnx and tokenizer.json, hub:owner/name, or "
-    "http(s)://host/v1#model-name"
+    "default, the path of a folder with model.onnx and tokenizer.json, hub:owner/name, or http(s)://host/v1#model-name"
 )
 
 
@@ -34,10 +35,11 @@ def open_embedder(
     api_key: str | None = None,
     hub_url: str | None = None,
 ) -> "LoadableEmbedder":
-    """Return the embedder that `spec` names.
+    """Return the embedder that `spec` names, at once and whatever `spec` is.
 
-    Local models are loaded on first use or by `warm_up`. A hub model that is not in `cache_dir` is downloaded
-    here: that blocks, and shows a progress bar when stderr is a terminal.
+    Models are loaded, and hub models that are not in `cache_dir` downloaded, on first use or by `warm_up`, off the
+    event loop. A `spec` that is not understood, or a model that is missing, is an EmbeddingError of each use, so
+    that all that needs no model goes on working.
 
     Args:
         spec: "default" or "all-MiniLM-L6-v2"; a folder; "hub:owner/name[@revision][#sha256=...]";
@@ -46,36 +48,78 @@ def open_embedder(
         offline: never use the network for a hub model.
         api_key: bearer token of the endpoint.
         hub_url: another hub, for example a mirror; the public one by default.
-
-    Raises:
-        InvalidInputError: `spec` is none of these.
-        EmbeddingError: files are missing or damaged, or a hub model can't be had.
     """
-    if re.match(r"https?://", spec, re.IGNORECASE):
-        from retain.embeddings.http import HttpEmbedder
+    if spec in ("default", DEFAULT):
+        from retain.embeddings.model_files import bundled_files
+        from retain.embeddings.onnx import OnnxEmbedder
 
-        url, _, model = spec.partition("#")
-        return HttpEmbedder(url, model, api_key=api_key)
+        return OnnxEmbedder(bundled_files())
     if spec == "hashed":
         from retain.embeddings.hashed import HashedEmbedder
 
         return HashedEmbedder()
 
+    if spec.startswith("hub:"):
+        return _hub_embedder(spec, cache_dir, offline, hub_url)
+
+    from retain.embeddings.deferred import DeferredEmbedder
+
+    if re.match(r"https?://", spec, re.IGNORECASE):
+        from retain.embeddings.http import HttpEmbedder
+
+        url, _, model = spec.partition("#")
+        try:
+            return HttpEmbedder(url, model, api_key=api_key)
+        except InvalidInputError as error:
+            return DeferredEmbedder("RETAIN_EMBEDDING", _failing(error))
+    return DeferredEmbedder(spec, lambda _: _folder_embedder(spec))
+
+
+def _failing(error: InvalidInputError) -> "Callable[[object], LoadableEmbedder]":
+    message, field = str(error), error.field
+
+    def fail(_: object) -> "LoadableEmbedder":
+        raise InvalidInputError(message, field=field)
+
+    return fail
+
+
+def _folder_embedder(spec: str) -> "LoadableEmbedder":
+    from retain.embeddings.model_files import folder_files
     from retain.embeddings.onnx import OnnxEmbedder
 
-    return OnnxEmbedder(_local_files(spec, cache_dir, offline, hub_url))
+    folder = None
+    with contextlib.suppress(OSError, ValueError, RuntimeError):  # too long, a NUL inside, ~ of nobody
+        path = Path(spec).expanduser()
+        folder = path if spec and path.is_dir() else None
+    if folder is None:
+        raise InvalidInputError(f"RETAIN_EMBEDDING is {shortened(spec)}, expected {FORMS}", field="embedding")
+    return OnnxEmbedder(folder_files(folder))
 
 
-def _local_files(spec: str, cache_dir: Path | None, offline: bool, hub_url: str | None) -> "ModelFiles":
-    from retain.embeddings import hub, model_files
+def _hub_embedder(spec: str, cache_dir: Path | None, offline: bool, hub_url: str | None) -> "LoadableEmbedder":
+    from retain.embeddings import hub
+    from retain.embeddings.deferred import PAUSE_S, DeferredEmbedder
+    from retain.embeddings.onnx import OnnxEmbedder
 
-    if spec in ("default", model_files.BUNDLED):
-        return model_files.bundled_files()
-    if spec.startswith("hub:"):
+    try:
         model = hub.parse_hub_spec(spec.removeprefix("hub:"))
-        if cache_dir is None:
-            raise InvalidInputError("a hub model needs cache_dir, a folder to keep it in", field="cache_dir")
-        return hub.hub_files(model, cache_dir, hub_url=hub_url or hub.HUB_URL, offline=offline)
-    if spec and Path(spec).expanduser().is_dir():
-        return model_files.folder_files(Path(spec).expanduser())
-    raise InvalidInputError(f"RETAIN_EMBEDDING is {spec!r}, expected {FORMS}", field="embedding")
+    except InvalidInputError as error:
+        return DeferredEmbedder(spec, _failing(error))
+    if cache_dir is None:
+        return DeferredEmbedder(
+            spec, _failing(InvalidInputError("a hub model needs cache_dir, a folder to keep it in", field="cache_dir"))
+        )
+
+    def make(closed: Callable[[], bool]) -> "LoadableEmbedder":
+        return OnnxEmbedder(
+            hub.hub_files(model, cache_dir, hub_url=hub_url or hub.HUB_URL, offline=offline, closed=closed)
+        )
+
+    # Offline nothing is downloaded, so what is missing may be told at once.
+    return DeferredEmbedder(
+        spec,
+        make,
+        at_hand=lambda: offline or hub.is_cached(model, cache_dir),
+        pause_s=0 if offline else PAUSE_S,
+    )

@@ -6,7 +6,6 @@ import math
 import random
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retain.domain.errors import EmbeddingError, InvalidInputError
+from retain.domain.ids import shortened
 from retain.embeddings.batching import slices
 from retain.embeddings.text import RecentQueries, concatenated, refuse_long, sound_text, windows
 
@@ -57,14 +57,22 @@ class HttpEmbedder:
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         """Raises InvalidInputError for an address with a password or without a host, or an empty model name."""
-        parts = urlsplit(url)
-        if not parts.hostname or not model:
+        try:
+            parts = urlsplit(url)
+            _ = parts.port  # raises for a port that is none
+        except ValueError:
             raise InvalidInputError(
-                f"RETAIN_EMBEDDING is {url}#{model}, expected http(s)://host/v1#model-name", field="embedding"
-            )
+                "RETAIN_EMBEDDING is no address, expected http(s)://host/v1#model-name", field="embedding"
+            ) from None
         if "@" in parts.netloc:
             raise InvalidInputError(
                 "RETAIN_EMBEDDING holds a user name or password; put the key in RETAIN_EMBEDDING_API_KEY",
+                field="embedding",
+            )
+        if not parts.hostname or not model:
+            raise InvalidInputError(
+                f"RETAIN_EMBEDDING is {shortened(url + (f'#{model}' if model else ''))}, expected "
+                "http(s)://host/v1#model-name",
                 field="embedding",
             )
         self._url = parts._replace(path=parts.path.rstrip("/") + "/embeddings", fragment="").geturl()
@@ -73,6 +81,7 @@ class HttpEmbedder:
         self._sleep = sleep
         self._client: httpx.AsyncClient | None = None
         self._dimensions: int | None = None
+        self._problem = ""
         self._queries = RecentQueries()
 
     def __repr__(self) -> str:
@@ -85,11 +94,13 @@ class HttpEmbedder:
 
     @property
     def dimensions(self) -> int:
-        """Length of a vector. Before the first answer this asks the endpoint, and blocks; `warm_up` doesn't."""
+        """Length of a vector, known after the first answer. Never waits.
+
+        Raises:
+            EmbeddingError: the endpoint has not answered yet; the message says why.
+        """
         if self._dimensions is None:
-            with ThreadPoolExecutor(1) as pool:
-                pool.submit(lambda: asyncio.run(self.warm_up())).result()
-        assert self._dimensions is not None
+            raise EmbeddingError(self._problem or f"the embedding endpoint {self._url} was not asked yet")
         return self._dimensions
 
     @property
@@ -102,13 +113,13 @@ class HttpEmbedder:
         return np.array([match.span() for match in _PIECE.finditer(text)], np.int32).reshape(-1, 2)
 
     async def warm_up(self) -> None:
-        """Ask for one vector to learn the number of dimensions.
+        """Ask for one vector to learn the number of dimensions, unless it is known.
 
         Raises:
             EmbeddingError: the endpoint doesn't answer or refuses.
         """
-        async with self._new_client() as client:
-            await self._request(client, ["warm up"])
+        if self._dimensions is None:
+            await self._embed(["warm up"])
 
     async def embed_passages(self, texts: Sequence[str], /) -> Vectors:
         """Return (n, d) float32 unit rows in the order of `texts`.
@@ -120,6 +131,7 @@ class HttpEmbedder:
         for text in texts:
             refuse_long(len(self.token_offsets(text)), PASSAGE_PIECES, self._model)
         if not texts:
+            await self.warm_up()
             return np.empty((0, self.dimensions), np.float32)
         return await self._embed(texts)
 
@@ -132,7 +144,7 @@ class HttpEmbedder:
         if (known := self._queries.get(text)) is not None:
             return known
         total = (await self._embed(windows(text, self.token_offsets(text), PASSAGE_PIECES))).sum(axis=0)
-        vector = _unit_rows(total[None])[0]
+        vector = _unit_rows(total[None].astype(np.float64))[0]
         self._queries.put(text, vector)
         return vector
 
@@ -184,22 +196,23 @@ class HttpEmbedder:
             delay = _delay(attempt, response)
             if attempt + 1 == ATTEMPTS or delay > LONGEST_RETRY_AFTER_S:
                 break
-            log.warning("embedding endpoint failed (%s), trying again in %.1f s", problem, delay)
+            log.info("embedding endpoint failed (%s), trying again in %.1f s", problem, delay)
             await self._sleep(delay)
-        raise EmbeddingError(
+        self._problem = (
             f"the embedding endpoint {self._url} did not give vectors of {self._model}: {problem}; "
             "check RETAIN_EMBEDDING, RETAIN_EMBEDDING_API_KEY and the endpoint itself"
         )
+        raise EmbeddingError(self._problem)
 
     def _vectors(self, response: "httpx.Response", count: int) -> Vectors:
         try:
             rows = sorted(response.json()["data"], key=lambda row: row["index"])
             if [row["index"] for row in rows] != list(range(count)):
                 raise ValueError(f"{len(rows)} rows for {count} texts")
-            vectors = np.array([row["embedding"] for row in rows], np.float32)
+            vectors = np.array([row["embedding"] for row in rows], np.float64)
             if vectors.ndim != 2:
                 raise ValueError("rows are not lists of numbers")
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise EmbeddingError(
                 f"the embedding endpoint {self._url} answered in a way that is not OpenAI's: "
                 f"{type(error).__name__}: {str(error)[:200]}"
@@ -215,11 +228,13 @@ class HttpEmbedder:
         return _unit_rows(vectors)
 
 
-def _unit_rows(vectors: Vectors) -> Vectors:
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    if not (np.isfinite(lengths).all() and (lengths > 0).all()):
+def _unit_rows(vectors: NDArray[np.float64]) -> Vectors:
+    """(n, d) float32 unit rows; numbers too large to be squared are scaled before that."""
+    largest = np.abs(vectors).max(axis=1, initial=0, keepdims=True)
+    if not (np.isfinite(largest).all() and (largest > 0).all()):
         raise EmbeddingError("the embedding endpoint gave a vector that is zero or not a number")
-    return vectors / lengths
+    scaled = vectors / largest
+    return (scaled / np.linalg.norm(scaled, axis=1, keepdims=True)).astype(np.float32)
 
 
 def _problem(response: "httpx.Response") -> str:

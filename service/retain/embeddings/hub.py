@@ -81,6 +81,11 @@ def parse_hub_spec(spec: str) -> HubModel:
     return HubModel(match["name"], match["revision"] or "main", sha256.lower() if sha256 else None)
 
 
+def is_cached(model: HubModel, cache_dir: Path) -> bool:
+    """Whether the model is complete in the cache."""
+    return (cache_dir / model.folder_name / MANIFEST).exists()
+
+
 def hub_files(
     model: HubModel,
     cache_dir: Path,
@@ -89,8 +94,11 @@ def hub_files(
     hub_url: str = HUB_URL,
     offline: bool = False,
     sleep: Callable[[float], object] = time.sleep,
+    closed: Callable[[], bool] = lambda: False,
 ) -> ModelFiles:
     """The model's files, downloaded if the cache lacks them. Blocks, with a progress bar on a terminal.
+
+    `closed` is asked between the pieces of a download; when true the download is given up, to go on another time.
 
     Raises:
         EmbeddingError: offline and not in the cache, no such model, the hub can't be reached, the disk is full,
@@ -108,7 +116,7 @@ def hub_files(
             folder.mkdir(parents=True, exist_ok=True)
             with _turn(folder / ".lock"):
                 if not (folder / MANIFEST).exists():  # another process may have just finished
-                    _download(model, folder, hub_url.rstrip("/"), sleep)
+                    _download(model, folder, hub_url.rstrip("/"), _Pace(sleep, closed))
         except OSError as error:
             raise EmbeddingError(f"the embedding model can't be saved in {folder}: {error}") from error
     files = folder_files(folder)
@@ -143,7 +151,7 @@ def _turn(path: Path) -> Generator[None]:
             yield
 
 
-def _download(model: HubModel, folder: Path, hub_url: str, sleep: Callable[[float], object]) -> None:
+def _download(model: HubModel, folder: Path, hub_url: str, pace: "_Pace") -> None:
     import httpx
 
     hashes: dict[str, str] = {}
@@ -153,7 +161,7 @@ def _download(model: HubModel, folder: Path, hub_url: str, sleep: Callable[[floa
             target.parent.mkdir(exist_ok=True)
             for place in places:
                 url = f"{hub_url}/{model.name}/resolve/{quote(model.revision, safe='')}/{quote(place)}"
-                if target.exists() or _Download(client, url, target, sleep).run():
+                if target.exists() or _Download(client, url, target, pace).run():
                     hashes[name] = _sha256(target)
                     break
             else:
@@ -174,14 +182,27 @@ def _download(model: HubModel, folder: Path, hub_url: str, sleep: Callable[[floa
     unfinished.replace(folder / MANIFEST)
 
 
+@dataclass(frozen=True)
+class _Pace:
+    """How to wait between attempts, and whether to go on at all."""
+
+    sleep: Callable[[float], object]
+    closed: Callable[[], bool]
+
+    def require_open(self) -> None:
+        """Raise EmbeddingError when nobody wants the model any more."""
+        if self.closed():
+            raise EmbeddingError("the embedding model was closed while it was downloaded; the next use goes on")
+
+
 class _Download:
     """One file; what an earlier attempt got is kept beside it and continued from, if the hub's file is the same."""
 
-    def __init__(self, client: "httpx.Client", url: str, target: Path, sleep: Callable[[float], object]) -> None:
+    def __init__(self, client: "httpx.Client", url: str, target: Path, pace: _Pace) -> None:
         self._client = client
         self._url = url
         self._target = target
-        self._sleep = sleep
+        self._pace = pace
         self._part = target.with_name(target.name + ".part")
         self._etag = target.with_name(target.name + ".part.etag")
 
@@ -195,8 +216,9 @@ class _Download:
 
         problem = ""
         for attempt in range(ATTEMPTS):
+            self._pace.require_open()
             if attempt:
-                self._sleep(2.0 ** (attempt - 1))
+                self._pace.sleep(2.0 ** (attempt - 1))
             try:
                 status = self._attempt()
             except httpx.TransportError as error:
@@ -236,6 +258,7 @@ class _Download:
                 for (
                     piece
                 ) in response.iter_raw():  # of any size: a buffer of fixed size would be lost with the connection
+                    self._pace.require_open()
                     stream.write(piece)
                     advance(len(piece))
                 stream.flush()

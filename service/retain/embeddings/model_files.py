@@ -19,6 +19,9 @@ BUNDLED_SHA256 = {
 WEIGHTS, TOKENIZER, MANIFEST = "model.onnx", "tokenizer.json", "manifest.json"
 # Longer windows cost attention time and blur the vector; no model gets more, whatever it could read.
 MOST_TOKENS = 512
+# How text becomes a vector, beside the weights; another number makes another model of the same files. 2: what a
+# model can't read is hashed (`unread.py`).
+READING = 2
 
 
 @dataclass(frozen=True)
@@ -42,8 +45,13 @@ class ModelFiles:
 
     @cached_property
     def model_id(self) -> str:
-        """`name@` and the first 12 hex digits of the SHA-256 of the weights."""
-        return f"{self.name}@{(self.sha256.get(WEIGHTS) or file_sha256(self.folder / WEIGHTS))[:12]}"
+        """`name@`, the first 12 hex digits of the SHA-256 of the weights, and the version of reading text."""
+        return f"{self.name}@{(self.sha256.get(WEIGHTS) or file_sha256(self.folder / WEIGHTS))[:12]}-r{READING}"
+
+    @property
+    def has_model_id(self) -> bool:
+        """Whether `model_id` is known without hashing the weights."""
+        return WEIGHTS in self.sha256 or "model_id" in self.__dict__
 
     @property
     def external_weights(self) -> bool:

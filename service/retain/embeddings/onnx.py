@@ -10,11 +10,12 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from retain.domain.errors import EmbeddingError
+from retain.domain.errors import EmbeddingError, RetainError
 from retain.embeddings.batching import Batcher, Request, slices
 from retain.embeddings.model_files import TOKENIZER, WEIGHTS, ModelFiles
 from retain.embeddings.runtime import Session, Tokens, load_session, return_free_memory
 from retain.embeddings.text import RecentQueries, concatenated, refuse_long
+from retain.embeddings.unread import Reading
 
 Vectors = NDArray[np.float32]
 
@@ -86,6 +87,8 @@ class OnnxEmbedder:
     def __init__(self, files: ModelFiles, /, *, lanes: int | None = None) -> None:
         self._files = files
         self._loading = Lock()
+        self._problem: RetainError | None = None
+        self._known_dimensions = files.dimensions
         self._loaded_tokens: Tokens | None = None
         self._loaded_model: SentenceModel | None = None
         self._batcher = Batcher(lambda rows: self._model().run(rows), lanes or min(_cores(), MOST_LANES))
@@ -96,13 +99,27 @@ class OnnxEmbedder:
 
     @property
     def model_id(self) -> str:
-        """The model's name, `@` and the first 12 hex digits of the SHA-256 of its weights."""
+        """The model's name, `@` and the first 12 hex digits of the SHA-256 of its weights, and how text is read.
+
+        Never waits.
+
+        Raises:
+            EmbeddingError: the files don't say the hash and the model isn't loaded (yet).
+        """
+        if not self._files.has_model_id:
+            raise self._not_loaded()
         return self._files.model_id
 
     @property
     def dimensions(self) -> int:
-        """Length of a vector. Loads a model whose manifest does not say it."""
-        return self._files.dimensions or int(self._model().run([[]]).shape[1])
+        """Length of a vector. Never waits.
+
+        Raises:
+            EmbeddingError: the files don't say it and the model isn't loaded (yet).
+        """
+        if self._known_dimensions is None:
+            raise self._not_loaded()
+        return self._known_dimensions
 
     @property
     def passage_tokens(self) -> int:
@@ -119,7 +136,8 @@ class OnnxEmbedder:
         Raises:
             EmbeddingError: the files are missing, damaged or no sentence encoder.
         """
-        await asyncio.to_thread(self._model)
+        if self._loaded_model is None:
+            await asyncio.to_thread(self._model)
 
     async def embed_passages(self, texts: Sequence[str], /) -> Vectors:
         """Return (n, d) float32 unit rows in the order of `texts`.
@@ -128,19 +146,23 @@ class OnnxEmbedder:
             TooLargeError: a text has more than `passage_tokens` tokens; nothing is ever cut silently.
             EmbeddingError: the model can't be loaded or failed.
         """
+        if not texts:
+            await self.warm_up()
+            return np.empty((0, self.dimensions), np.float32)
         parts: list[Vectors] = []
-        under_way: deque[Future[Vectors]] = deque()
+        under_way: deque[tuple[_Call, Future[Vectors]]] = deque()
         try:
             for part in slices(texts, SLICE):
                 if len(under_way) == SLICES_UNDER_WAY:
-                    parts.append(await asyncio.wrap_future(under_way.popleft()))
-                under_way.append(self._batcher.submit(Request(part, self._passage_windows), urgent=False))
+                    parts.append(await _answer(*under_way.popleft()))
+                call = _Call(part, self._passage_reading, self._one_window)
+                under_way.append((call, self._batcher.submit(call.request, urgent=False)))
             while under_way:
-                parts.append(await asyncio.wrap_future(under_way.popleft()))
+                parts.append(await _answer(*under_way.popleft()))
         finally:
-            for future in under_way:
+            for _, future in under_way:
                 future.cancel()
-        return concatenated(parts, 0) if parts else np.empty((0, self.dimensions), np.float32)
+        return concatenated(parts, 0)
 
     async def embed_query(self, text: str, /) -> Vectors:
         """Return the (d,) float32 unit row of a question; the last 512 questions are remembered.
@@ -152,8 +174,8 @@ class OnnxEmbedder:
         """
         if (known := self._queries.get(text)) is not None:
             return known
-        future = self._batcher.submit(Request([text], self._query_windows), urgent=True)
-        vector = (await asyncio.wrap_future(future))[0]
+        call = _Call([text], self._query_reading, self._query_windows)
+        vector = (await _answer(call, self._batcher.submit(call.request, urgent=True)))[0]
         self._queries.put(text, vector)
         return vector
 
@@ -163,6 +185,11 @@ class OnnxEmbedder:
         self._queries.clear()
         self._loaded_model = None
 
+    def _not_loaded(self) -> RetainError:
+        if self._problem is not None:
+            return type(self._problem)(str(self._problem))
+        return EmbeddingError(f"the embedding model {self._files.name} is not loaded yet")
+
     def _tokens(self) -> Tokens:
         with self._loading:
             if self._loaded_tokens is None:
@@ -170,10 +197,22 @@ class OnnxEmbedder:
             return self._loaded_tokens
 
     def _model(self) -> SentenceModel:
-        tokens = self._tokens()
+        if (loaded := self._loaded_model) is not None:
+            return loaded
+        try:
+            return self._load(self._tokens())
+        except RetainError as error:
+            self._problem = error
+            raise
+
+    def _load(self, tokens: Tokens) -> SentenceModel:
         with self._loading:
             if self._loaded_model is None:
-                self._loaded_model = SentenceModel(self._files, tokens)
+                model = SentenceModel(self._files, tokens)
+                if self._known_dimensions is None:
+                    self._known_dimensions = int(model.run([[]]).shape[1])
+                _ = self._files.model_id  # hashes the weights, unless the manifest says the hash
+                self._loaded_model = model
                 return_free_memory()
             return self._loaded_model
 
@@ -181,18 +220,57 @@ class OnnxEmbedder:
         tokens = self._tokens()
         return self._files.max_tokens - tokens.specials - len(tokens.ids(prefix))
 
-    def _passage_windows(self, text: str) -> list[list[int]]:
-        ids = self._tokens().ids(self._files.passage_prefix + text)
-        refuse_long(len(ids), self._files.max_tokens - self._tokens().specials, self._files.name)
+    def _passage_reading(self, text: str) -> Reading:
+        tokens = self._tokens()
+        reading = tokens.read(text, prefix=self._files.passage_prefix)
+        refuse_long(reading.count, self._files.max_tokens - tokens.specials, self._files.name)
+        return reading
+
+    def _one_window(self, ids: list[int]) -> list[list[int]]:
         return [ids]
 
-    def _query_windows(self, text: str) -> list[list[int]]:
-        tokens = self._tokens()
-        prefix, ids = tokens.ids(self._files.query_prefix), tokens.ids(text)
+    def _query_reading(self, text: str) -> Reading:
+        return self._tokens().read(text)
+
+    def _query_windows(self, ids: list[int]) -> list[list[int]]:
+        prefix = self._tokens().ids(self._files.query_prefix)
         most = self._room(self._files.query_prefix)
         count = max(1, -(-len(ids) // most))
         size = -(-len(ids) // count) or 1
         return [prefix + ids[start : start + size] for start in range(0, max(1, len(ids)), size)]
+
+
+class _Call:
+    """A request to the batcher whose texts may hold something that the model can't read."""
+
+    def __init__(
+        self,
+        texts: Sequence[str],
+        read: Callable[[str], Reading],
+        windows: Callable[[list[int]], list[list[int]]],
+    ) -> None:
+        self._texts = texts
+        self._read = read
+        self._windows = windows
+        self._partly_read: dict[str, Reading] = {}
+        self.request = Request(texts, self._encode)
+
+    def _encode(self, text: str) -> list[list[int]]:
+        reading = self._read(text)
+        if reading.pieces:
+            self._partly_read[text] = reading
+        return self._windows(reading.ids)
+
+    def finish(self, vectors: Vectors) -> Vectors:
+        """`vectors` with what the model could not read."""
+        for row, text in enumerate(self._texts):
+            if (reading := self._partly_read.get(text)) is not None:
+                vectors[row] = reading.blended(vectors[row])
+        return vectors
+
+
+async def _answer(call: _Call, future: "Future[Vectors]") -> Vectors:
+    return call.finish(await asyncio.wrap_future(future))
 
 
 def _cores() -> int:

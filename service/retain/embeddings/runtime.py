@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from retain.domain.errors import EmbeddingError
 from retain.embeddings.text import sound_text
+from retain.embeddings.unread import Reading, Vocabulary
 
 
 class Port(Protocol):
@@ -113,6 +114,8 @@ class Tokens:
         self.head, self.tail = sample.ids[:first], sample.ids[last:]
         self.pad_id = tokenizer.token_to_id("[PAD]") or tokenizer.token_to_id("<pad>") or 0
         self._tokenizer = tokenizer
+        unknown = tokenizer.token_to_id("[UNK]")
+        self._vocabulary = Vocabulary(tokenizer_json, tokenizer.token_to_id("<unk>") if unknown is None else unknown)
 
     @property
     def specials(self) -> int:
@@ -122,6 +125,12 @@ class Tokens:
     def ids(self, text: str, /) -> list[int]:
         """Token ids of `text`, without special tokens."""
         return self._encode(text).ids
+
+    def read(self, text: str, /, *, prefix: str = "") -> Reading:
+        """The tokens of `prefix + text` that mean something to the model, and what stands for the rest of `text`."""
+        whole = prefix + sound_text(text)
+        found = self._encode(whole)
+        return self._vocabulary.read(whole, found.ids, found.offsets, len(prefix))
 
     def offsets(self, text: str, /) -> NDArray[np.int32]:
         """(t, 2) first and past-the-end character of each token."""

@@ -34,9 +34,11 @@ from retain.domain.memory import (
     TagCount,
     Tombstone,
     TypeCount,
+    counted_types,
 )
-from retain.domain.ontology import BUILT_IN, with_subtypes
+from retain.domain.ontology import OwnType, parents_of
 from retain.domain.text import ROOT, is_within
+from retain.storage.accepting import require_buriable, require_storable, require_storable_change
 from retain.storage.scanning import (
     TIMES,
     Kept,
@@ -65,7 +67,7 @@ class InMemoryStore:
         self._events: list[Event] = []
         self._tombstones: dict[str, Tombstone] = {}
         self._requests: dict[tuple[str, str], tuple[str, datetime, list[tuple[str, bool]]]] = {}
-        self._types: dict[str, str | None] = {}
+        self._types: dict[tuple[str, str], str | None] = {}
         self._tokenizer = apsw.Connection(":memory:").fts5_tokenizer("porter", ["unicode61", "remove_diacritics", "2"])
 
     @property
@@ -86,13 +88,13 @@ class InMemoryStore:
             self._require_open()
             if request is not None and (first := self._first_outcome(request)) is not None:
                 return first
-            before = dict(self._kept), list(self._events), self._model
+            before = dict(self._kept), list(self._events), self._model, dict(self._tombstones)
             try:
                 if entries:
                     self._adopt(model)
                 done = [self._put_one(entry, model) for entry in entries]
             except BaseException:
-                self._kept, self._events, self._model = before
+                self._kept, self._events, self._model, self._tombstones = before
                 raise
             if request is not None:
                 self._requests[request.principal, request.key] = request.digest, self._clock(), done
@@ -111,6 +113,7 @@ class InMemoryStore:
         return [Written(self._kept[id_].memory, created) for id_, created in done]
 
     def _put_one(self, entry: Entry, model: Model) -> tuple[str, bool]:
+        require_storable(entry.memory)
         memory = replace(entry.memory, **{name: to_the_ms(getattr(entry.memory, name)) for name in TIMES})
         if entry.supersedes is not None and entry.supersedes not in self._kept:
             raise NotFoundError(f"supersedes names the memory {entry.supersedes}, which does not exist")
@@ -125,6 +128,9 @@ class InMemoryStore:
             return twin.memory.id, False
         if memory.id in self._kept:
             raise ConflictError(f"a memory with the id {memory.id} exists already", field="id")
+        stone = self._tombstones.get(memory.id)
+        if stone is not None and stone.namespace != memory.namespace:
+            raise ConflictError(f"the id {memory.id} can't be used here", field="id")
         self._kept[memory.id] = self._indexed(memory, entry.passages, entry.vectors, model)
         self._tombstones.pop(memory.id, None)
         self._note("stored", memory, memory.updated_at)
@@ -187,6 +193,7 @@ class InMemoryStore:
             old = self._kept.get(memory_id)
             if old is None:
                 return None
+            require_storable_change(change)
             fields = dict(change.fields)
             for name in ("occurred_at", "archived_at"):
                 if isinstance(moment := fields.get(name), datetime):
@@ -309,14 +316,26 @@ class InMemoryStore:
 
     async def types(self, where: Filter, /) -> list[TypeCount]:
         """See `MemoryStore.types`."""
-        known: dict[str, str | None] = {**BUILT_IN, **self._types}
         used = Counter(memory.type for memory in self._matching(where))
-        return [TypeCount(name, known.get(name), used[name]) for name in sorted(known.keys() | used.keys())]
+        return counted_types(self._own_types(where.namespace or ROOT), used)
 
-    async def register_type(self, name: str, parent: str | None, /) -> None:
+    async def known_types(self, namespace: str, /) -> dict[str, str | None]:
+        """See `MemoryStore.known_types`."""
+        self._require_open()
+        return parents_of(self._own_types(namespace))
+
+    def _own_types(self, namespace: str) -> list[OwnType]:
+        own = sorted((where, name, parent) for (name, where), parent in self._types.items())
+        return [
+            (name, parent, where)
+            for where, name, parent in own
+            if is_within(where, namespace) or is_within(namespace, where)
+        ]
+
+    async def register_type(self, name: str, parent: str | None, /, *, namespace: str = ROOT) -> None:
         """See `MemoryStore.register_type`."""
         self._require_open()
-        self._types[name] = parent
+        self._types[name, namespace] = parent or self._types.get((name, namespace))
 
     async def stats(self, where: Filter, /) -> Stats:
         """See `MemoryStore.stats`."""
@@ -345,6 +364,8 @@ class InMemoryStore:
     async def restore(self, tombstones: Sequence[Tombstone], /) -> int:
         """See `MemoryStore.restore`."""
         self._require_open()
+        for stone in tombstones:
+            require_buriable(stone)
         new = {stone.id: stone for stone in tombstones if stone.id not in self._kept.keys() | self._tombstones.keys()}
         self._tombstones |= new
         return len(new)
@@ -372,8 +393,7 @@ class InMemoryStore:
     def _matching(self, where: Filter) -> list[Memory]:
         with self._lock:
             self._require_open()
-            types = with_subtypes(where.types, {**BUILT_IN, **self._types})
-            found = [kept.memory for kept in self._kept.values() if matches(kept.memory, where, types)]
+            found = [kept.memory for kept in self._kept.values() if matches(kept.memory, where)]
         return sorted(found, key=lambda memory: (memory.created_at, memory.id), reverse=True)
 
     # Last in the class: below it, `list[...]` in an annotation would mean this method.

@@ -3,7 +3,7 @@
 import base64
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 
 from retain.core.ports import Candidate, Vectors
 from retain.domain.errors import InvalidInputError
+from retain.domain.ids import parse_id
 from retain.domain.memory import Filter, Memory, Passage
 from retain.domain.text import ROOT, is_within
 from retain.storage.words import K1, B, Terms, metadata_matches, spellings, weight
@@ -53,8 +54,8 @@ def identity(memory: Memory) -> tuple[object, ...]:
     return memory.namespace, memory.conversation_id or "", memory.sequence, memory.content_hash
 
 
-def matches(memory: Memory, where: Filter, types: Iterable[str]) -> bool:
-    """Whether a memory is meant by `where`, whose types with their subtypes are `types`."""
+def matches(memory: Memory, where: Filter) -> bool:
+    """Whether a memory is meant by `where`."""
     wanted, excluded = _names(where.tags), _names(where.exclude_tags)
     enough = all if where.tag_match == "all" else any
     return (
@@ -63,7 +64,7 @@ def matches(memory: Memory, where: Filter, types: Iterable[str]) -> bool:
         and (where.ids is None or memory.id in where.ids)
         and (not wanted or enough(tag in memory.tags for tag in wanted))
         and not any(tag in memory.tags for tag in excluded)
-        and (not where.types or memory.type in types)
+        and (not where.types or memory.type in where.types)
         and (where.since is None or memory.occurred_at >= where.since)
         and (where.until is None or memory.occurred_at < where.until)
         and where.agent_id in (None, memory.agent_id)
@@ -72,7 +73,7 @@ def matches(memory: Memory, where: Filter, types: Iterable[str]) -> bool:
     )
 
 
-def _names(tags: Iterable[str] | str) -> list[str]:
+def _names(tags: Sequence[str] | str) -> list[str]:
     return [tags] if isinstance(tags, str) and tags else list(tags)
 
 
@@ -129,6 +130,6 @@ def decoded(cursor: str) -> tuple[str, str]:
     try:
         created_at, id_ = json.loads(base64.b64decode(cursor, altchars=b"-_", validate=True))
         datetime.fromisoformat(created_at)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         raise InvalidInputError("cursor is not one that a listing returned", field="cursor") from None
-    return created_at, str(id_)
+    return created_at, parse_id(id_, field="cursor")

@@ -3,15 +3,13 @@
 The principal is left in `scope["state"]["principal"]`; None on the few public pages when no key was sent.
 """
 
-import asyncio
 import ipaddress
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, cast
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from retain.auth.api_keys import ApiKeys
 from retain.core.policy import LOCAL_USER, Principal
@@ -20,11 +18,11 @@ from retain.domain.errors import (
     NotAuthenticatedError,
     PermissionDeniedError,
     RetainError,
-    TooLargeError,
 )
 from retain.domain.ids import shortened
 from retain.domain.text import clean_name
 from retain.settings import Settings
+from retain.transports.admitted import Admitted, too_large
 from retain.transports.exchange import answer
 from retain.transports.problems import problem
 
@@ -37,12 +35,11 @@ MCP_BODY_LIMIT = 4 * 1024 * 1024
 """The same for a request over MCP."""
 UNLIMITED_PATHS = frozenset(("/api/import",))
 """Bodies that are read as a stream, line by line."""
-RECHECK_S = 1.0
-"""How long an answer that is still being sent may go on after its caller lost the right to it."""
 MAX_AGENT_CHARS = 64
 _SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS"))
 _PROXY_HEADERS = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
 _MISDIRECTED = 421
+_LONGEST_LENGTH = 18
 _HOW = "send one as 'Authorization: Bearer KEY' or 'X-API-Key: KEY'; make one with: retain keys create NAME"
 
 
@@ -103,8 +100,8 @@ class Access:
         except RetainError as error:
             await answer(send, *problem(error))
         else:
-            stream = _Stream(receive, send, limit, lambda: self._principal(scope, headers, key, foreign))
-            await stream.run(self._app, scope)
+            admitted = Admitted(receive, send, limit, lambda: self._principal(scope, headers, key, foreign))
+            await admitted.run(self._app, scope)
 
     def _check_host(self, headers: Headers) -> None:
         given = headers.getlist("host")
@@ -121,8 +118,7 @@ class Access:
         origin = headers.get("origin")
         if origin is None:
             return False
-        parts = urlsplit(origin) if origin.isascii() else urlsplit("")
-        if parts.scheme in ("http", "https") and parts.netloc.lower() == headers.get("host", "").lower():
+        if _authority(origin) == headers.get("host", "").lower():
             return False
         allowed = "*" in self._origins or origin.lower() in self._origins
         if not allowed and (scope["method"] not in _SAFE_METHODS or _is_mcp(scope["path"])):
@@ -203,6 +199,15 @@ def narrowed(principal: Principal, agent: str, /) -> Principal:
     return replace(principal, agent_id=principal.agent_for(agent))
 
 
+def _authority(origin: str) -> str | None:
+    """Return host and port of a web origin, None for what is none."""
+    try:
+        parts = urlsplit(origin)
+    except ValueError:
+        return None
+    return parts.netloc.lower() if origin.isascii() and parts.scheme in ("http", "https") else None
+
+
 def _is_mcp(path: str) -> bool:
     return path == MCP_PATH or path.startswith(MCP_PATH + "/")
 
@@ -215,64 +220,5 @@ def _host_name(host: str) -> str:
 
 def _check_length(headers: Headers, limit: int) -> None:
     length = headers.get("content-length", "")
-    if length.isdecimal() and int(length) > limit:
-        raise _too_large(limit)
-
-
-def _too_large(limit: int) -> TooLargeError:
-    return TooLargeError(f"the body is larger than the {limit:,} bytes allowed; send it in parts", field="body")
-
-
-class _Stream:
-    """One admitted exchange: counts the body, and ends the answer when its caller may not have it any longer."""
-
-    def __init__(
-        self, receive: Receive, send: Send, limit: int | None, recheck: Callable[[], Awaitable[object]]
-    ) -> None:
-        self._receive, self._send = receive, send
-        self._limit, self._recheck = limit, recheck
-        self._received = 0
-        self._ended = False
-        self._started = False
-        self._checked_at = asyncio.get_running_loop().time()
-
-    async def run(self, app: ASGIApp, scope: Scope) -> None:
-        try:
-            await app(scope, self.receive, self.send)
-        except Exception:
-            if not self._ended:
-                raise
-
-    async def receive(self) -> Message:
-        if self._ended:
-            return {"type": "http.disconnect"}
-        message = await self._receive()
-        self._received += len(message.get("body", b""))
-        if self._limit is not None and self._received > self._limit and not self._started:
-            # The framework reads on as if the client had gone; what it then answers goes nowhere.
-            await answer(self._send, *problem(_too_large(self._limit)))
-            self._ended = True
-            return {"type": "http.disconnect"}
-        return message
-
-    async def send(self, message: Message) -> None:
-        if self._ended:
-            return
-        if message["type"] == "http.response.start":
-            self._started = True
-        elif await self._revoked():
-            self._ended = True
-            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
-            raise OSError("the caller of this request may not go on")
-        await self._send(message)
-
-    async def _revoked(self) -> bool:
-        now = asyncio.get_running_loop().time()
-        if now - self._checked_at < RECHECK_S:
-            return False
-        self._checked_at = now
-        try:
-            await self._recheck()
-        except NotAuthenticatedError:
-            return True
-        return False
+    if length.isdecimal() and (len(length) > _LONGEST_LENGTH or int(length) > limit):
+        raise too_large(limit)

@@ -1,16 +1,18 @@
 """What every HTTP exchange gets, whatever answers it: safe headers, a log line, and no traceback at the user."""
 
+import asyncio
 import logging
 import time
 from urllib.parse import quote
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from retain.domain.errors import RetainError
+from retain.domain.errors import RetainError, StoreUnavailableError
 from retain.transports.problems import Headers, problem
 
 logger = logging.getLogger("retain.access")
 UNEXPECTED = "something went wrong here; the log of the service says what"
+STOPPING = "the service is stopping; try again in a moment"
 SAFE_HEADERS: Headers = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
 
 
@@ -41,6 +43,10 @@ class _Exchange:
         scope = {**self._scope, "method": "GET"} if self._head else self._scope
         try:
             await app(scope, self._receive, self.send)
+        except asyncio.CancelledError:  # the service stops and has waited long enough
+            if self._status:
+                raise
+            await answer(self.send, *problem(StoreUnavailableError(STOPPING)))
         except Exception:
             logger.exception("failed: %s %s", scope["method"], quote(scope["path"], errors="replace"))
             if not self._status:
@@ -48,7 +54,7 @@ class _Exchange:
         finally:
             took_ms = (time.perf_counter() - started) * 1000
             path = quote(scope["path"], errors="replace")
-            logger.info("%s %s %d %.1f ms", self._scope["method"], path, self._status, took_ms)
+            logger.info("%s %s %s %.1f ms", self._scope["method"], path, self._status or "unanswered", took_ms)
 
     async def send(self, message: Message) -> None:
         if self._complete:

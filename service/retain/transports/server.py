@@ -103,6 +103,12 @@ def _log_failure(loading: "asyncio.Task[None]") -> None:
         logger.error("only keyword search and listing work: %s", error)
 
 
+def _is_no_cut_off(record: logging.LogRecord) -> bool:
+    """Whether a record is no traceback of a request that was cut off; how many were, uvicorn says in one line."""
+    kind = record.exc_info[0] if isinstance(record.exc_info, tuple) else None
+    return kind is None or not issubclass(kind, asyncio.CancelledError)
+
+
 class _Server(uvicorn.Server):
     """Ends streams before it waits for connections, and returns after a signal, so that the database is closed."""
 
@@ -118,7 +124,12 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._closing.set()
-        await super().shutdown(sockets)
+        log = logging.getLogger("uvicorn.error")
+        log.addFilter(_is_no_cut_off)
+        try:
+            await super().shutdown(sockets)
+        finally:
+            log.removeFilter(_is_no_cut_off)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:

@@ -15,6 +15,7 @@ from pydantic_core import PydanticCustomError
 from retain.domain.errors import InvalidInputError
 from retain.domain.ids import shortened
 from retain.domain.time_range import parse_instant
+from retain.transports.json_text import UnreadableJsonError, read_json
 
 UNKNOWN_FIELD = "unknown_field"
 _MOST_FAULTS = 3
@@ -44,9 +45,11 @@ def _time(value: object) -> object:
 def _object_in_text(value: object) -> object:
     if isinstance(value, str):
         try:
-            return json.loads(value)
-        except (ValueError, RecursionError):
-            raise PydanticCustomError("object", "must be a JSON object") from None
+            return read_json(value)
+        except UnreadableJsonError as error:
+            raise PydanticCustomError(
+                "object", "must be a JSON object, and {fault}", {"fault": f"the text {error}"}
+            ) from None
     return value
 
 

@@ -144,6 +144,42 @@ def test_reembed_goes_on_where_it_stopped(cli: Cli, monkeypatch: pytest.MonkeyPa
     }
 
 
+def test_reembed_makes_no_backup_for_a_model_that_can_not_be_had(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli.stored("text")
+    another_model(monkeypatch)
+
+    async def fails(self: HashedEmbedder, text: str) -> object:
+        raise EmbeddingError("the endpoint is gone")
+
+    monkeypatch.setattr(HashedEmbedder, "embed_query", fails)
+    assert cli("reembed").code == 7
+    assert list(cli.folder.glob("*.before-reembed-*")) == []
+
+
+def test_reembed_that_goes_on_keeps_to_its_first_backup(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(3):
+        cli.stored(f"memory {number}")
+    old = cli.json("stats")["model"]
+    monkeypatch.setattr("retain.core.reembed.BATCH", 1)
+    another_model(monkeypatch)
+    working, left = HashedEmbedder.embed_passages, [1]
+
+    async def fails_after_one(self: HashedEmbedder, texts: list[str]) -> object:
+        left[0] -= 1
+        if left[0] < 0:
+            raise EmbeddingError("the endpoint is gone")
+        return await working(self, texts)
+
+    monkeypatch.setattr(HashedEmbedder, "embed_passages", fails_after_one)
+    assert cli("reembed").code == 7
+    (backup,) = cli.folder.glob("*.before-reembed-*")
+    assert cli("reembed").code == 7
+    left[0] = 10
+    assert cli.json("reembed")["backup"] == str(backup)
+    assert list(cli.folder.glob("*.before-reembed-*")) == [backup]
+    assert cli.json("-d", str(backup), "stats")["model"] == old
+
+
 def test_reembed_has_nothing_to_do_with_the_same_model_or_no_memory(cli: Cli) -> None:
     assert "nothing to do" in cli("reembed").out
     cli.stored("text")

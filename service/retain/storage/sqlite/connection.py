@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 import apsw
 import sqlite_vec
 
-from retain.domain.errors import StoreError
+from retain.domain.errors import InvalidInputError, StoreError
 from retain.storage.sqlite.failures import BUSY_TIMEOUT_MS, closed, failures_explained
 from retain.storage.words import STOP_WORDS, metadata_matches, pairs, spaced
 
@@ -70,7 +70,12 @@ class Connection:
 
     def rows(self, sql: str, bindings: Bindings = (), /) -> list[Row]:
         """Return all rows."""
-        return cast("list[Row]", self._raw.execute(sql, bindings).fetchall())
+        try:
+            return cast("list[Row]", self._raw.execute(sql, bindings).fetchall())
+        except OverflowError:
+            raise InvalidInputError("a whole number is larger than a store can keep or look for (64 bits)") from None
+        except UnicodeEncodeError:
+            raise InvalidInputError("a text holds half of a character (a lone surrogate)") from None
 
     def run(self, sql: str, bindings: Bindings = (), /) -> None:
         """Execute a statement whose rows, if it has any, don't matter."""

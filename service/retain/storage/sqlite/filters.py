@@ -2,13 +2,16 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 from retain.domain.memory import STATES, Filter, State
-from retain.domain.ontology import BUILT_IN, with_subtypes
 from retain.domain.text import ROOT
 from retain.storage.sqlite.connection import Connection, Value
 from retain.storage.sqlite.rows import STATE_NUMBERS, to_ms
 from retain.storage.words import canonical_json
+
+_MOST_PARTS = 8
+"""Most parts of a condition of one kind. SQLite limits the depth of a condition, so the rest goes into one part."""
 
 
 @dataclass(slots=True)
@@ -65,8 +68,7 @@ def narrowing(connection: Connection, where: Filter, /) -> Condition:
     if where.agent_id is not None:
         made.add("memory.agent_id = ?", where.agent_id)
     if where.types:
-        types = with_subtypes(where.types, known_types(connection))
-        made.add("memory.type IN (SELECT value FROM json_each(?))", canonical_json(sorted(types)))
+        made.add("memory.type IN (SELECT value FROM json_each(?))", canonical_json(list(where.types)))
     if where.since is not None:
         made.add("memory.occurred_at >= ?", _up(to_ms(where.since), where.since.microsecond))
     if where.until is not None:
@@ -89,11 +91,6 @@ def namespaces_within(connection: Connection, namespace: str | None, /) -> list[
         (namespace, f"{namespace}/", f"{namespace}0"),  # "0" is the character after "/"
     )
     return [row[0] for row in rows]
-
-
-def known_types(connection: Connection, /) -> dict[str, str | None]:
-    """Return built-in and registered types, each with its parent."""
-    return {**BUILT_IN, **dict(connection.rows("SELECT name, parent FROM registered_type"))}
 
 
 def tag_keys(connection: Connection, names: Iterable[str], /) -> list[tuple[int, int]]:
@@ -129,9 +126,11 @@ def _add_tags(connection: Connection, made: Condition, where: Filter) -> None:
         found = [key for key, _ in tag_keys(connection, wanted)]
         made.never |= not found or (where.tag_match == "all" and len(found) < len(wanted))
         if where.tag_match == "all" or len(found) == 1:
-            for place, key in enumerate(found):
+            for place, key in enumerate(found[:_MOST_PARTS]):
                 # The rarest tag drives; the others are probed for what it yields.
                 made.add(f"memory.key IN ({_TAGGED})" if place == 0 else _CARRIES_TAG, key)
+            if len(found) > _MOST_PARTS:
+                made.add(_CARRIES_ALL, canonical_json(found[_MOST_PARTS:]))
             made.driver = _TAGGED
         else:
             made.add(f"memory.key IN ({_TAGGED_ANY})", canonical_json(found))
@@ -145,11 +144,15 @@ def _add_tags(connection: Connection, made: Condition, where: Filter) -> None:
 _TAGGED = "SELECT memory AS key FROM memory_tag WHERE tag = ?"
 _TAGGED_ANY = "SELECT DISTINCT memory AS key FROM memory_tag WHERE tag IN (SELECT value FROM json_each(?))"
 _CARRIES_TAG = "EXISTS (SELECT 1 FROM memory_tag WHERE memory_tag.memory = memory.key AND tag = ?)"
+_CARRIES_ALL = (
+    "NOT EXISTS (SELECT 1 FROM json_each(?) AS asked WHERE NOT EXISTS"
+    " (SELECT 1 FROM memory_tag WHERE memory_tag.memory = memory.key AND tag = asked.value))"
+)
 _CARRIES_NONE = (
     "NOT EXISTS (SELECT 1 FROM memory_tag WHERE memory_tag.memory = memory.key"
     " AND tag IN (SELECT value FROM json_each(?)))"
 )
-_ON_KEYS = (f"memory.key IN ({_TAGGED})", f"memory.key IN ({_TAGGED_ANY})", _CARRIES_TAG, _CARRIES_NONE)
+_ON_KEYS = (f"memory.key IN ({_TAGGED})", f"memory.key IN ({_TAGGED_ANY})", _CARRIES_TAG, _CARRIES_ALL, _CARRIES_NONE)
 
 
 def _names(tags: Iterable[str] | str) -> list[str]:
@@ -159,7 +162,7 @@ def _names(tags: Iterable[str] | str) -> list[str]:
 def _add_metadata(made: Condition, wanted: Mapping[str, object]) -> None:
     if not wanted:
         return
-    for key, value in wanted.items():
+    for key, value in islice(wanted.items(), _MOST_PARTS):
         made.add("instr(memory.metadata, ?)", f"{canonical_json(key)}:{_certain_start(value)}")
     made.add("retain_matches(memory.metadata, ?)", canonical_json(dict(wanted)))
 

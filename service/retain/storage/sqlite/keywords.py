@@ -17,7 +17,8 @@ from retain.storage.sqlite.index import GONE, Mask, Positions, View
 from retain.storage.words import K1, B, Terms, spaced, spellings, terms, weight
 
 POSTINGS_BUDGET = 50_000
-"""Most postings read for a question, rarest terms first: about 10 ms. The words left out are the commonest."""
+"""Most postings read for a question beyond those of its rarest term, rarer terms first: about 10 ms. The words left
+out are the commonest. The rarest is always read whole, so that a question of one common word finds its memories."""
 _MOST_TERMS = 64
 _REMEMBERED_TERMS = 20_000
 
@@ -55,8 +56,12 @@ class _Lookup:
     is_sorted: bool
 
 
-def keyword_scores(connection: Connection, view: View, counts: TermCounts, text: str, /) -> Scores | None:
+def keyword_scores(
+    connection: Connection, view: View, counts: TermCounts, text: str, /, *, every_term: bool
+) -> Scores | None:
     """Return (n,) the share in [0, 1] of the question's weight that each passage carries; None without terms.
+
+    With `every_term` the budget does not hold: a small filtered set may be left with nothing but a common word.
 
     A passage of average length that holds every word of the question once scores 1 / (1 + K1) = 0.45, many times
     comes near 1. A word that no passage holds counts with the highest weight, so matching the rest means less.
@@ -67,18 +72,17 @@ def keyword_scores(connection: Connection, view: View, counts: TermCounts, text:
     scores = np.zeros(len(view.keys), dtype=np.float32)
     total = 0.0
     left = POSTINGS_BUDGET
-    for lookup in sorted(_lookups(asked), key=lambda lookup: counts.get(lookup.name)):
+    for place, lookup in enumerate(sorted(_lookups(asked), key=lambda lookup: counts.get(lookup.name))):
         count = counts.get(lookup.name)
-        if count < left:
-            positions, frequencies, complete = _postings(connection, view, lookup, left)
-            count = len(positions) if complete else max(count, len(positions))
+        whole = every_term or place == 0
+        if whole or count < left:
+            positions, frequencies, complete = _postings(connection, view, lookup, None if whole else left)
+            count = len(positions) if complete else max(count, left)
             counts.set(lookup.name, count)
-            left -= len(positions)
-            idf = weight(view.present, count)
-            scores[positions] += idf * _saturated(frequencies, view, positions)
-        else:
-            idf = weight(view.present, count)
-        total += idf * (K1 + 1)
+            if complete:  # part of the postings would favour the oldest passages
+                left -= len(positions)
+                scores[positions] += weight(view.present, count) * _saturated(frequencies, view, positions)
+        total += weight(view.present, count) * (K1 + 1)
     return np.clip(scores / np.float32(total), 0, 1)
 
 
@@ -108,12 +112,12 @@ def _word(stem: str) -> _Lookup:
 
 
 def _postings(
-    connection: Connection, view: View, lookup: _Lookup, limit: int
+    connection: Connection, view: View, lookup: _Lookup, limit: int | None
 ) -> tuple[Positions, NDArray[np.float32], bool]:
     """Return where a term occurs, how often in each place, and whether that is all."""
     listed = connection.value(
         f"SELECT group_concat(doc) FROM (SELECT doc FROM {lookup.table} WHERE {lookup.condition} LIMIT ?)",
-        (*lookup.bindings, limit),
+        (*lookup.bindings, -1 if limit is None else limit),
     )
     if listed is None:
         return np.empty(0, dtype=np.intp), np.empty(0, dtype=np.float32), True
@@ -123,11 +127,11 @@ def _postings(
     firsts = np.flatnonzero(np.diff(occurrences, prepend=-1))
     keys = occurrences[firsts]
     frequencies = np.diff(firsts, append=len(occurrences))
-    places = np.minimum(keys - view.keys[0], len(view.keys) - 1)  # right when no key was ever skipped
+    places = np.clip(keys - view.keys[0], 0, len(view.keys) - 1)  # right when no key was ever skipped
     if not np.array_equal(view.keys[places], keys):
         places = np.minimum(np.searchsorted(view.keys, keys), len(view.keys) - 1)
     here = (view.keys[places] == keys) & (view.states[places] != GONE)
-    return places[here], frequencies[here].astype(np.float32), len(occurrences) < limit
+    return places[here], frequencies[here].astype(np.float32), limit is None or len(occurrences) < limit
 
 
 def _saturated(frequencies: NDArray[np.float32], view: View, positions: Positions) -> Scores:

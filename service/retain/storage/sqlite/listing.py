@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from retain.domain.errors import InvalidInputError
-from retain.domain.memory import ACTIVE, Filter, Listing, Page, Stats, TypeCount
-from retain.domain.text import ROOT
+from retain.domain.ids import parse_id
+from retain.domain.memory import ACTIVE, Filter, Listing, Page, Stats, TypeCount, counted_types
+from retain.domain.ontology import OwnType
+from retain.domain.text import ROOT, is_within
 from retain.storage.sqlite import meta
 from retain.storage.sqlite.connection import Connection
-from retain.storage.sqlite.filters import Condition, condition, known_types, namespaces_within, narrowing
+from retain.storage.sqlite.filters import Condition, condition, namespaces_within, narrowing
 from retain.storage.sqlite.rows import memories_by_key
 from retain.storage.sqlite.tags import tag_counts
 from retain.storage.words import canonical_json
@@ -46,11 +48,11 @@ def decoded(cursor: str, /) -> tuple[int, str]:
     """
     try:
         parsed = json.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
-    except (ValueError, UnicodeError):
+    except (ValueError, RecursionError):
         parsed = None
     match parsed:
-        case [int(created_at), str(id_)] if abs(created_at) < 1 << 62:
-            return created_at, id_
+        case [int(created_at), str(id_)] if not isinstance(created_at, bool) and abs(created_at) < 1 << 62:
+            return created_at, parse_id(id_, field="cursor")
         case _:
             raise InvalidInputError("cursor is not one that a listing returned; start without it", field="cursor")
 
@@ -91,13 +93,22 @@ def types(connection: Connection, where: Filter, /) -> list[TypeCount]:
     used: dict[str, int] = dict(
         connection.rows(f"SELECT type, count(*) FROM memory WHERE {matching.sql} GROUP BY type", matching.values)
     )
-    known = known_types(connection)
-    return [TypeCount(name, known.get(name), used.get(name, 0)) for name in sorted(known.keys() | used.keys())]
+    return counted_types(own_types(connection, where.namespace or ROOT), used)
 
 
-def register_type(connection: Connection, name: str, parent: str | None, /) -> None:
-    """Add an own type, or give it another parent."""
-    connection.run("INSERT OR REPLACE INTO registered_type VALUES (?, ?)", (name, parent))
+def own_types(connection: Connection, namespace: str, /) -> list[OwnType]:
+    """Return the own types that are known in a namespace: registered there, above or below; outer ones first."""
+    rows = connection.rows("SELECT name, parent, namespace FROM registered_type ORDER BY namespace, name")
+    return [row for row in rows if is_within(row[2], namespace) or is_within(namespace, row[2])]
+
+
+def register_type(connection: Connection, name: str, parent: str | None, namespace: str, /) -> None:
+    """Add an own type, or give it another parent; None leaves the one it has."""
+    connection.run(
+        """INSERT INTO registered_type(name, parent, namespace) VALUES (?, ?, ?)
+           ON CONFLICT (name, namespace) DO UPDATE SET parent = coalesce(excluded.parent, parent)""",
+        (name, parent, namespace),
+    )
 
 
 def stats(connection: Connection, where: Filter, /) -> Stats:

@@ -8,6 +8,7 @@ import apsw
 from retain.core.ports import Change, Entry, RequestKey, Written
 from retain.domain.errors import ConflictError, NotFoundError
 from retain.domain.memory import Filter, Memory, Model
+from retain.storage.accepting import require_storable, require_storable_change
 from retain.storage.sqlite import changes, meta, passages, requests
 from retain.storage.sqlite.connection import Connection, Value
 from retain.storage.sqlite.filters import condition
@@ -32,6 +33,7 @@ def put(
 
 def _put_one(connection: Connection, entry: Entry, model: Model) -> tuple[str, bool]:
     memory = entry.memory
+    require_storable(memory)
     passages.require_vectors(entry.passages, entry.vectors, model)
     namespace = namespace_key(connection, memory.namespace)
     replaced = _key_to_supersede(connection, entry)
@@ -47,9 +49,16 @@ def _put_one(connection: Connection, entry: Entry, model: Model) -> tuple[str, b
     key = _insert(connection, memory, namespace)
     set_tags(connection, key, memory.tags)
     passages.add_passages(connection, key, memory.content, entry.passages, entry.vectors)
-    connection.run("DELETE FROM tombstone WHERE id = ?", (memory.id,))
+    _unbury(connection, memory.id, namespace)
     changes.record(connection, "stored", key, to_ms(memory.updated_at))
     return memory.id, True
+
+
+def _unbury(connection: Connection, id_: str, namespace: int) -> None:
+    """Drop the tombstone of a memory that comes back; one of another namespace stays and keeps its id."""
+    connection.run("DELETE FROM tombstone WHERE id = ? AND namespace = ?", (id_, namespace))
+    if connection.value("SELECT 1 FROM tombstone WHERE id = ?", (id_,)) is not None:
+        raise ConflictError(f"the id {id_} can't be used here", field="id")
 
 
 def namespace_key(connection: Connection, path: str, /) -> int:
@@ -109,6 +118,7 @@ def update(connection: Connection, id_: str, change: Change, model: Model | None
     if key is None:
         return None
     columns: dict[str, Value] = {"updated_at": to_ms(change.updated_at)}
+    require_storable_change(change)
     for name, value in change.fields.items():
         if name == "tags":
             set_tags(connection, key, list(_texts(value)))

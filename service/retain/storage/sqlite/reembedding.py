@@ -28,11 +28,9 @@ def unembedded(connection: Connection, limit: int, /) -> list[Memory]:
     return memories_by_key(connection, [row[0] for row in rows])
 
 
-def put(connection: Connection, entries: Sequence[Entry], /) -> None:
+def put(connection: Connection, entries: Sequence[Entry], model: Model, /) -> None:
     """Keep new passages and vectors; those of content that changed meanwhile are passed over."""
-    model = meta.model(connection, "next_")
-    if model is None:
-        raise ConflictError("no re-embedding is under way; another process finished it, or it was never begun")
+    _require_under_way(connection, model)
     for entry in entries:
         passages.require_vectors(entry.passages, entry.vectors, model)
         key = connection.value(
@@ -40,6 +38,17 @@ def put(connection: Connection, entries: Sequence[Entry], /) -> None:
         )
         if key is not None:
             _put_one(connection, key, entry)
+
+
+def _require_under_way(connection: Connection, model: Model) -> None:
+    wanted = meta.model(connection, "next_")
+    if wanted is None:
+        raise ConflictError("no re-embedding is under way; another process finished it, or it was never begun")
+    if wanted != model:
+        raise ConflictError(
+            f"another process began to re-embed with {wanted.id} ({wanted.dimensions}); this one, with {model.id} "
+            f"({model.dimensions}), stops. Run one at a time"
+        )
 
 
 def _put_one(connection: Connection, key: int, entry: Entry) -> None:
@@ -60,11 +69,9 @@ def _put_one(connection: Connection, key: int, entry: Entry) -> None:
         )  # fmt: skip
 
 
-def finish(connection: Connection, /) -> bool:
+def finish(connection: Connection, model: Model, /) -> bool:
     """Put the new passages and vectors in the place of the old ones; False while some are still missing."""
-    model = meta.model(connection, "next_")
-    if model is None:
-        raise ConflictError("no re-embedding is under way; another process finished it, or it was never begun")
+    _require_under_way(connection, model)
     if connection.value("SELECT 1 FROM memory WHERE key NOT IN (SELECT memory FROM next_memory) LIMIT 1"):
         return False
     connection.run("DELETE FROM passage")

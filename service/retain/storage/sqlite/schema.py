@@ -135,8 +135,10 @@ CREATE TABLE request(
 CREATE INDEX request_at ON request(at);
 
 CREATE TABLE registered_type(
-    name TEXT PRIMARY KEY,
-    parent TEXT
+    name TEXT NOT NULL,
+    namespace TEXT NOT NULL,                -- known there, below and above; hidden from the rest
+    parent TEXT,
+    PRIMARY KEY (name, namespace)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE api_key(

@@ -56,7 +56,10 @@ def candidates(
     mask = _allowed(connection, view, where)
     if not len(view.keys) or (mask is not None and not mask.any()):
         return []
-    words = None if text is None else keywords.keyword_scores(connection, view, indexes.counts, text)
+    few = mask is not None and np.count_nonzero(mask) <= EXACT_LIMIT
+    words = (
+        None if text is None else keywords.keyword_scores(connection, view, indexes.counts, text, every_term=bool(few))
+    )
     chosen = np.empty(0, np.intp) if words is None else keywords.best(words, k, mask, view)
     cosines = None
     if vector is not None:

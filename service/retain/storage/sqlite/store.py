@@ -30,6 +30,8 @@ from retain.domain.memory import (
     Tombstone,
     TypeCount,
 )
+from retain.domain.ontology import parents_of
+from retain.domain.text import ROOT
 from retain.storage.sqlite import (
     changes,
     keys,
@@ -144,9 +146,13 @@ class SqliteStore:
         """See `MemoryStore.types`."""
         return await self._database.read(lambda db: listing.types(db, where))
 
-    async def register_type(self, name: str, parent: str | None, /) -> None:
+    async def known_types(self, namespace: str, /) -> dict[str, str | None]:
+        """See `MemoryStore.known_types`."""
+        return parents_of(await self._database.read(lambda db: listing.own_types(db, namespace)))
+
+    async def register_type(self, name: str, parent: str | None, /, *, namespace: str = ROOT) -> None:
         """See `MemoryStore.register_type`."""
-        await self._database.write(lambda db: listing.register_type(db, name, parent))
+        await self._database.write(lambda db: listing.register_type(db, name, parent, namespace))
 
     async def stats(self, where: Filter, /) -> Stats:
         """See `MemoryStore.stats`."""
@@ -193,13 +199,13 @@ class SqliteStore:
         """See `Reembedding.unembedded`."""
         return await self._database.read(lambda db: reembedding.unembedded(db, limit))
 
-    async def put_reembedded(self, entries: Sequence[Entry], /) -> None:
+    async def put_reembedded(self, entries: Sequence[Entry], /, *, model: Model) -> None:
         """See `Reembedding.put_reembedded`."""
-        await self._database.write(lambda db: reembedding.put(db, entries))
+        await self._database.write(lambda db: reembedding.put(db, entries, model))
 
-    async def finish_reembedding(self) -> bool:
+    async def finish_reembedding(self, model: Model, /) -> bool:
         """See `Reembedding.finish_reembedding`."""
-        return await self._database.write(reembedding.finish)
+        return await self._database.write(lambda db: reembedding.finish(db, model))
 
     async def add_key(self, key: StoredKey, /) -> None:
         """See `KeyStore.add_key`."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from retain.domain.memory import Filter, Tombstone
+from retain.storage.accepting import require_buriable
 from retain.storage.sqlite.connection import Connection
 from retain.storage.sqlite.filters import namespaces_within
 from retain.storage.sqlite.memories import namespace_key
@@ -24,6 +25,8 @@ def tombstones(connection: Connection, where: Filter, /) -> list[Tombstone]:
 
 def restore(connection: Connection, buried: Sequence[Tombstone], /) -> int:
     """Add tombstones of ids that are neither stored nor buried here; return how many."""
+    for stone in buried:
+        require_buriable(stone)
     added = 0
     for stone in buried:
         if connection.value("SELECT 1 FROM memory WHERE id = ?", (stone.id,)) is None:

@@ -82,13 +82,19 @@ class Call:
             InvalidInputError: a setting is impossible, or both a database and a service are given.
         """
         from retain.domain.errors import InvalidInputError
+        from retain.domain.ids import shortened
         from retain.settings import SettingsWithSources
+        from retain.transports.json_text import is_whole
 
         options = self.connection
         if options.database and options.url:
             raise InvalidInputError("give --database or --url, not both", field="url")
         given = {"database_url": options.database, "url": options.url, **self.arguments}
         read = SettingsWithSources.read(given, config_file=options.config)
+        for name in type(read.settings).model_fields:
+            value: object = getattr(read.settings, name)
+            if isinstance(value, str) and not is_whole(value):
+                raise InvalidInputError(f"{name} is not UTF-8 text: {shortened(value)}; rename it", field=name)
         for name, nearest in read.unknown.items():
             if nearest:
                 self.out.remark(f"warning: {name} is no setting and has no effect; did you mean {nearest}?")

@@ -1,5 +1,6 @@
 """The command `retain`. Heavy modules are imported inside the commands, so that `retain --help` is quick."""
 
+import errno
 import itertools
 import logging
 import sys
@@ -10,11 +11,14 @@ import typer
 
 from retain.transports.cli import configuration, doctor, finding, keys, memories, serving, transfer, upkeep, vocabulary
 from retain.transports.cli.command import Call, register_root
-from retain.transports.cli.output import close_quietly_after_broken_pipe, never_crash_on_output, show_error
+from retain.transports.cli.output import close_quietly, never_crash_on_output, show_error
 
 INTERRUPTED = 130
 USAGE_ERRORS = typer.BadParameter.__bases__
 """UsageError, which typer does not export."""
+
+_STREAM_FAULTS = (errno.ENOSPC, errno.EBADF, errno.EIO, errno.EFBIG, errno.EDQUOT)
+"""How standard output fails: a full disk, a closed descriptor, a terminal that went away."""
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +72,7 @@ def main(arguments: Sequence[str], /) -> int:
         # typer and rich answer a closed pipe with exit code 1; a reader that has seen enough is no failure.
         if isinstance(ended, SystemExit) and not isinstance(ended.__context__, BrokenPipeError):
             raise
-        close_quietly_after_broken_pipe()
+        close_quietly()
         return 0
     except (KeyboardInterrupt, typer.Abort):
         sys.stderr.write("\n")
@@ -79,7 +83,7 @@ def main(arguments: Sequence[str], /) -> int:
 
 
 def _show_failure(error: Exception, *, as_json: bool) -> int:
-    from retain.domain.errors import InvalidInputError, RetainError
+    from retain.domain.errors import InvalidInputError, RetainError, StoreError
 
     if isinstance(error, USAGE_ERRORS):
         message = str(getattr(error, "format_message", error.__str__)()).replace("Value error, ", "")
@@ -88,6 +92,10 @@ def _show_failure(error: Exception, *, as_json: bool) -> int:
         context = getattr(error, "ctx", None)
         path = context.command_path if context is not None else "retain"
         error = InvalidInputError(f"{message.rstrip('.')} (see: {path} --help)")
+    elif isinstance(error, OSError) and error.errno in _STREAM_FAULTS and error.filename is None:
+        # Files name themselves; what is written here without a name is the answer.
+        close_quietly()
+        error = StoreError(f"can't write the answer: {error.strerror}")
     elif not isinstance(error, RetainError):
         logger.debug("unexpected", exc_info=error)
         error = RetainError(

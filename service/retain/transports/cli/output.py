@@ -1,6 +1,5 @@
 """What a command prints: one JSON document, or a table for people; errors as one line on stderr."""
 
-import json
 import os
 import sys
 from dataclasses import dataclass
@@ -8,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TextIO
 
 from retain.domain.errors import RetainError
+from retain.transports import json_text
 from retain.transports.cli.display import one_line
 
 if TYPE_CHECKING:
@@ -16,11 +16,29 @@ if TYPE_CHECKING:
 
 
 def never_crash_on_output() -> None:
-    """Make streams that can't show a character write an escape instead of failing (an ASCII or code-page terminal)."""
+    """Make streams that can't show a character write an escape instead of failing (an ASCII or code-page terminal).
+
+    A stream that the process was started without becomes one that fails as it is used, as other programs have it;
+    only remarks and errors may get lost. Nor can a database be opened under its number.
+    """
+    _open_what_is_closed()
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
+
+
+def _open_what_is_closed() -> None:
+    # os.open takes the lowest free descriptor, which is the missing one: those before it are open by then.
+    if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison] - None when started with <&-
+        os.open(os.devnull, os.O_WRONLY)
+        sys.stdin = os.fdopen(0, encoding="utf-8")
+    if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]
+        os.open(os.devnull, os.O_RDONLY)
+        sys.stdout = os.fdopen(1, "w", encoding="utf-8")
+    if sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison]
+        os.open(os.devnull, os.O_WRONLY)
+        sys.stderr = os.fdopen(2, "w", encoding="utf-8")
 
 
 def is_unicode(stream: TextIO, /) -> bool:
@@ -30,12 +48,16 @@ def is_unicode(stream: TextIO, /) -> bool:
 
 def write_json(value: object, /) -> None:
     """Write one indented JSON document to stdout; characters that it lacks as JSON escapes."""
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=not is_unicode(sys.stdout)) + "\n")
+    sys.stdout.write(json_text.write_json(value, indent=2, ascii_only=not is_unicode(sys.stdout)) + "\n")
 
 
-def close_quietly_after_broken_pipe() -> None:
-    """Point stdout at nothing, so that the interpreter's last flush does not complain that the reader went away."""
+def close_quietly() -> None:
+    """Point stdout at nothing, so that the interpreter's last flush does not complain that it fails again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+DEFAULT_WIDTH = 80
+"""Columns of a terminal that does not say how many it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +122,10 @@ class Output:
 def _console(*, stderr: bool) -> "Console":
     from rich.console import Console
 
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    console = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    if console.width < 1:  # COLUMNS=0, from terminals that do not know their size
+        console.width = DEFAULT_WIDTH
+    return console
 
 
 def show_error(error: RetainError, /, *, as_json: bool) -> int:

@@ -1,6 +1,7 @@
 """The commands that look after a database file: reembed and compact."""
 
 from datetime import UTC, datetime
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,10 +43,12 @@ async def reembed_database(
     store = await open_store(settings)
     try:
         old = await store.model()
+        if old is not None:
+            await embedder.embed_query("dimensions")  # fetches it; a model that can't be had costs no backup
         if old is None or (old.id == embedder.model_id and not force):
             saved = embedded = None
         else:
-            saved = await _back_up(store, store.path, call) if backup else None
+            saved = await _back_up(store, store.path, embedder, call) if backup else None
             embedded = await _embed_all(store, embedder)
         new = await store.model()
     finally:
@@ -58,7 +61,15 @@ async def reembed_database(
         call.out.line(_outcome(old, new, embedded))
 
 
-async def _back_up(store: "ReembeddableStore", path: Path, call: Call) -> Path:
+async def _back_up(store: "ReembeddableStore", path: Path, embedder: "Embedder", call: Call) -> Path:
+    """Copy the database, unless a copy was made when the same work was begun; the old vectors are in that one."""
+    from retain.domain.memory import EVERYTHING, Model
+
+    left = await store.begin_reembedding(Model(embedder.model_id, embedder.dimensions))
+    earlier = sorted(path.parent.glob(f"{escape(path.stem)}.before-reembed-*{escape(path.suffix)}"))
+    if earlier and left < len(await store.ids(EVERYTHING)):
+        call.out.remark(f"backup: {earlier[-1]}, of the attempt that now goes on")
+        return earlier[-1]
     copy = path.with_name(f"{path.stem}.before-reembed-{datetime.now(UTC):%Y%m%dT%H%M%S}{path.suffix}")
     await store.backup(str(copy))  # type: ignore[attr-defined]
     call.out.remark(f"backup: {copy}")

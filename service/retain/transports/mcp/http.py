@@ -7,6 +7,7 @@ upon which clients begin anew. Who may come in at all (Host, Origin, key) is dec
 
 import json
 import logging
+import sys
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -17,11 +18,11 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types import INVALID_REQUEST, Tool
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from retain.core.policy import Principal
-from retain.transports.access import MCP_BODY_LIMIT
 from retain.transports.mcp.features import Context
+from retain.transports.mcp.messages import UnreadableError, dump, read
 from retain.transports.mcp.server import make_server, memory_features
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def serve(server: "Server[Any]", /, *, sessions: bool = False) -> McpHttp:
         json_response=not sessions,
         stateless=not sessions,
         session_idle_timeout=SESSION_IDLE_S,
-        max_request_body_size=MCP_BODY_LIMIT,
+        max_request_body_size=sys.maxsize,  # `Access` has counted it already, by the one limit there is
     )
     return McpHttp(manager.handle_request if sessions else _without_sessions(manager.handle_request), manager.run)
 
@@ -93,7 +94,11 @@ def serve(server: "Server[Any]", /, *, sessions: bool = False) -> McpHttp:
 def _without_sessions(app: ASGIApp) -> ASGIApp:
     async def checked(scope: Scope, receive: Receive, send: Send) -> None:
         refusal = _refusal(scope)
-        await (refusal or app)(scope, receive, send)
+        if refusal is not None:
+            await refusal(scope, receive, send)
+            return
+        pieces = await _pieces(receive)
+        await (_unreadable(pieces) or app)(scope, _replayed(pieces, receive), send)
 
     return checked
 
@@ -107,6 +112,34 @@ def _refusal(scope: Scope) -> Response | None:
     handshake_era = headers.get(_VERSION, b"").decode("latin-1") in {"", *HANDSHAKE_PROTOCOL_VERSIONS}
     if handshake_era and _SESSION in headers:
         return _error(404, "Session not found: this server keeps none; send initialize, or no Mcp-Session-Id")
+    return None
+
+
+async def _pieces(receive: Receive) -> list[Message]:
+    """Return the messages that make up a request, up to its end or the client's."""
+    pieces = [await receive()]
+    while pieces[-1].get("more_body", False):
+        pieces.append(await receive())
+    return pieces
+
+
+def _replayed(pieces: list[Message], receive: Receive) -> Receive:
+    left = iter(pieces)
+
+    async def again() -> Message:
+        return next(left, None) or await receive()
+
+    return again
+
+
+def _unreadable(pieces: list[Message]) -> Response | None:
+    """Return the refusal of a body that stdio would not take for a message either: the SDK would read it by halves."""
+    if pieces[-1]["type"] != "http.request":
+        return None
+    try:
+        read(b"".join(piece.get("body", b"") for piece in pieces))
+    except UnreadableError as fault:
+        return Response(dump(fault.answer), 400, media_type="application/json")
     return None
 
 

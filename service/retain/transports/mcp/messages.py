@@ -11,11 +11,11 @@ from mcp_types import (
     ErrorData,
     JSONRPCError,
     JSONRPCMessage,
-    JSONRPCResponse,
     jsonrpc_message_adapter,
 )
 from pydantic import ValidationError
-from pydantic_core import PydanticSerializationError
+
+from retain.transports.json_text import UnreadableJsonError, is_whole, presentable, read_json
 
 _log = logging.getLogger(__name__)
 
@@ -28,16 +28,34 @@ class UnreadableError(Exception):
         self.answer = JSONRPCError(jsonrpc="2.0", id=request_id, error=ErrorData(code=code, message=message))
 
 
+def read(text: bytes, /) -> object:
+    """Return the JSON value of a message.
+
+    Half of a character (a lone surrogate) is refused here, except in the arguments of a tool, which names the one
+    that holds it.
+
+    Raises:
+        UnreadableError: it is not JSON.
+    """
+    try:
+        value = read_json(text)
+    except UnreadableJsonError as error:
+        raise UnreadableError(PARSE_ERROR, f"Parse error: the message {error}", None) from None
+    if _halved(value):
+        request_id = cast("dict[str, object]", value).get("id") if isinstance(value, dict) else None
+        whole = isinstance(request_id, int | str) and not isinstance(request_id, bool) and not _halved(request_id)
+        fault = "Parse error: the message holds a lone surrogate, half of a character"
+        raise UnreadableError(PARSE_ERROR, fault, cast("int | str", request_id) if whole else None)
+    return value
+
+
 def parse(line: bytes, /) -> JSONRPCMessage:
     """Return the message in one line.
 
     Raises:
         UnreadableError: it is not JSON, or not a JSON-RPC 2.0 message.
     """
-    try:
-        value: object = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise UnreadableError(PARSE_ERROR, f"Parse error: {error}", None) from None
+    value = read(line)
     if not isinstance(value, dict):
         raise UnreadableError(INVALID_REQUEST, "Invalid request: send one JSON-RPC object on each line", None)
     message = cast("dict[str, Any]", value)
@@ -52,13 +70,36 @@ def parse(line: bytes, /) -> JSONRPCMessage:
         raise UnreadableError(INVALID_REQUEST, f"Invalid request: {fault}", usable) from None
 
 
+def _halved(value: object) -> bool:
+    """Whether a lone surrogate stands anywhere but in the arguments of a tool."""
+    open_values = [(value, 0)]
+    while open_values:
+        item, depth = open_values.pop()
+        if isinstance(item, str):
+            if not is_whole(item):
+                return True
+        elif isinstance(item, list):
+            open_values += [(each, depth + 1) for each in cast("list[object]", item)]
+        elif isinstance(item, dict):
+            for name, each in cast("dict[str, object]", item).items():
+                open_values.append((name, depth + 1))
+                if not (depth == 1 and name == "arguments"):
+                    open_values.append((each, depth + 1))
+    return False
+
+
 def dump(message: JSONRPCMessage, /) -> bytes:
-    """Return the line for a message."""
+    """Return the line for a message; for one that can't be written, an error to the same request."""
     try:
         return message.model_dump_json(by_alias=True, exclude_unset=True).encode()
-    except PydanticSerializationError as error:
-        if not isinstance(message, JSONRPCResponse):
-            raise
+    except (ValueError, TypeError, RecursionError) as error:
+        _log.warning("an answer is written in part, since it can't be as it is: %s", error)
+    request_id: object = getattr(message, "id", None)
+    try:
+        form = presentable(message.model_dump(by_alias=True, exclude_unset=True))
+        own_id = {} if request_id is None else {"id": request_id}
+        return json.dumps({**cast("dict[str, object]", form), **own_id}).encode()
+    except Exception as error:  # noqa: BLE001 - the outermost edge: no answer may end the process
         _log.error("an answer can't be written as JSON: %s", error)
-        failed = ErrorData(code=INTERNAL_ERROR, message="the answer can't be written as JSON")
-        return JSONRPCError(jsonrpc="2.0", id=message.id, error=failed).model_dump_json(by_alias=True).encode()
+    failed = {"code": INTERNAL_ERROR, "message": "the answer can't be written as JSON"}
+    return json.dumps({"jsonrpc": "2.0", "id": request_id, "error": failed}).encode()

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from mcp_types import GetPromptResult, Prompt, PromptArgument, PromptMessage, TextContent
 
 from retain.domain.errors import InvalidInputError
+from retain.transports.json_text import whole_text
 from retain.transports.mcp import answers
 from retain.transports.mcp.features import Context, MemoryOf, PromptFeature
 from retain.transports.mcp.rendering import DEFAULT_MAX_CHARS
@@ -59,5 +60,6 @@ def prompts(memory_of: MemoryOf, /) -> tuple[PromptFeature, ...]:
 
 def _said(description: str, text: str) -> GetPromptResult:
     return GetPromptResult(
-        description=description, messages=[PromptMessage(role="user", content=TextContent(text=text))]
+        description=whole_text(description),
+        messages=[PromptMessage(role="user", content=TextContent(text=whole_text(text)))],
     )

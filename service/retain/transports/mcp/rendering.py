@@ -6,7 +6,6 @@ shown and occurs nowhere in it, so that no content can close its own block.
 
 import hashlib
 import html
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -14,6 +13,7 @@ from datetime import datetime
 from retain.domain.json_form import JsonObject, time_to_json
 from retain.domain.memory import Memory
 from retain.domain.text import ROOT
+from retain.transports.json_text import write_json
 
 DEFAULT_MAX_CHARS = 8_000
 MIN_MAX_CHARS = 500
@@ -191,5 +191,5 @@ def _attributes(memory: Memory, score: float | None = None) -> str:
 def _short_metadata(memory: Memory) -> str | None:
     if not memory.metadata:
         return None
-    text = json.dumps(dict(memory.metadata), ensure_ascii=False, separators=(",", ":"))
+    text = write_json(dict(memory.metadata))
     return text if len(text) <= _ATTRIBUTE_CHARS else f"{len(memory.metadata)} keys"

@@ -1,6 +1,5 @@
 """What can be read by URI: single memories, the newest ones, tags, types and counts, as far as the reader may."""
 
-import json
 from collections.abc import Awaitable, Callable
 
 from mcp_types import ReadResourceResult, Resource, ResourceTemplate, TextResourceContents
@@ -8,6 +7,7 @@ from mcp_types import ReadResourceResult, Resource, ResourceTemplate, TextResour
 from retain.core.api import MemoryAPI
 from retain.domain.json_form import memory_to_json, stats_to_json, tag_count_to_json, type_count_to_json
 from retain.domain.memory import Filter, Page
+from retain.transports.json_text import whole_text, write_json
 from retain.transports.mcp import answers
 from retain.transports.mcp.features import Context, MemoryOf, ResourceFeature
 from retain.transports.mcp.rendering import DEFAULT_MAX_CHARS
@@ -81,8 +81,8 @@ def _memories(memory_of: MemoryOf) -> ResourceFeature:
 
 
 def _contents(uri: str, kind: str, text: str) -> ReadResourceResult:
-    return ReadResourceResult(contents=[TextResourceContents(uri=uri, mime_type=kind, text=text)])
+    return ReadResourceResult(contents=[TextResourceContents(uri=uri, mime_type=kind, text=whole_text(text))])
 
 
 def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return write_json(value)

@@ -160,9 +160,12 @@ class _Wire:
 
     def _pump(self, loop: asyncio.AbstractEventLoop) -> None:
         with suppress(RuntimeError):  # the loop is closed: the process ends
-            for line in self._channel.lines():
-                self._room.acquire()
-                loop.call_soon_threadsafe(self._incoming.put_nowait, line)
+            try:
+                for line in self._channel.lines():
+                    self._room.acquire()
+                    loop.call_soon_threadsafe(self._incoming.put_nowait, line)
+            except OSError as error:
+                _log.warning("standard input can't be read: %s", error)
             loop.call_soon_threadsafe(self._incoming.put_nowait, None)
 
     def _note(self, message: object) -> None:

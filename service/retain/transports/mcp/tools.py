@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
 from pydantic import BaseModel
@@ -11,6 +11,7 @@ from retain.core.api import MemoryAPI
 from retain.domain.errors import RetainError
 from retain.domain.json_form import JsonObject
 from retain.domain.memory import MAX_K, Deleted, Filter, MemoryFields, Page
+from retain.transports.json_text import presentable, whole_text
 from retain.transports.mcp import answers
 from retain.transports.mcp.arguments import (
     DeleteArguments,
@@ -216,11 +217,13 @@ def tools(memory_of: MemoryOf, /) -> tuple[ToolFeature, ...]:
 
 def failure(error: RetainError, /) -> CallToolResult:
     """Return an error that the model sees and can act on."""
-    return CallToolResult(content=[TextContent(text=f"{error.code}: {error}")], is_error=True)
+    return CallToolResult(content=[TextContent(text=whole_text(f"{error.code}: {error}"))], is_error=True)
 
 
 def _result(answer: Answer) -> CallToolResult:
-    return CallToolResult(content=[TextContent(text=answer.text)], structured_content=answer.structured)
+    # The SDK writes answers with pydantic, which fails as a whole on one deep or odd value of one memory.
+    structured = cast("JsonObject", presentable(answer.structured))
+    return CallToolResult(content=[TextContent(text=whole_text(answer.text))], structured_content=structured)
 
 
 def _output_schema(answer: Mapping[str, str]) -> JsonObject:

@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect
 from retain.core.service import MemoryService
 from retain.domain.errors import InvalidInputError, RetainError
 from retain.transports.exchange import UNEXPECTED
+from retain.transports.json_text import UnreadableJsonError
 from retain.transports.problems import document, problem, problem_headers
 from retain.transports.rest import catalogue, events, health, memories, transfer
 from retain.transports.rest.answers import ProblemAnswer
@@ -93,9 +94,6 @@ async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     faults = error.errors()
     first: Any = faults[0]
-    if first["type"] == "json_invalid":
-        refused = InvalidInputError(f"the body is not JSON: {first['ctx']['error']}", field="body")
-        return _answer(*problem(refused, 400))
     kind = request.headers.get("content-type", "")
     if first["loc"] == ("body",) and "json" not in kind and first["type"] != "missing":
         detail = f"send the body as application/json, not {kind[:80] or 'without a content type'}"
@@ -105,8 +103,12 @@ async def _invalid(request: Request, error: Exception) -> Response:
 
 async def _framework(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    if isinstance(error.__cause__, UnreadableJsonError):
+        return _answer(*problem(InvalidInputError(f"the body {error.__cause__}", field="body"), 400))
+    if error.status_code == 415:
+        return _framework_answer(415, "Unsupported media type", str(error.detail))
     details = {
-        400: "the body can't be read as JSON in UTF-8, or is nested too deeply",
+        400: "the body can't be read",
         404: "there is nothing at this address; /docs lists all there is",
         405: f"{request.method} is not served at this address; /docs says what is",
     }

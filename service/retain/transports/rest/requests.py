@@ -1,17 +1,19 @@
 """What the routes share: on whose behalf they act, and how queries and headers are read."""
 
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from email.message import Message
 from typing import Annotated, Any, TypeVar, cast
 
 from fastapi import Depends, Request, Response
 from fastapi.routing import APIRoute
 from pydantic import ValidationError
+from starlette.exceptions import HTTPException
 
 from retain.core.policy import Principal
 from retain.core.service import MemoryService
 from retain.domain.errors import InvalidInputError
 from retain.domain.ids import shortened
+from retain.transports.json_text import read_json, write_json
 from retain.transports.wire import Wire, refusal
 
 QUERY = "parameters"
@@ -82,8 +84,35 @@ def documented_key() -> dict[str, Any]:
     return {QUERY: [{"name": IDEMPOTENCY_KEY, "in": "header", "schema": schema, "description": text}]}
 
 
+class StrictRequest(Request):
+    """A request whose body is UTF-8 and strict JSON."""
+
+    async def json(self) -> Any:
+        """Return the value of the body.
+
+        Raises:
+            UnreadableJsonError: it is no JSON, or can't be taken at its word.
+            HTTPException: it is declared to be in another encoding than UTF-8 (415).
+        """
+        require_utf8(self)
+        return read_json(await self.body())
+
+
+def require_utf8(request: Request) -> None:
+    """Refuse a body that is declared to be in another encoding than UTF-8.
+
+    Raises:
+        HTTPException: it is (415).
+    """
+    declared = Message()
+    declared["content-type"] = request.headers.get("content-type", "")
+    charset = declared.get_content_charset("utf-8")
+    if charset not in ("utf-8", "utf8", "us-ascii"):
+        raise HTTPException(415, f"send the body in UTF-8, not in {printed(charset)}")
+
+
 class StrictRoute(APIRoute):
-    """A route that refuses query parameters unless it documents its own."""
+    """A route that refuses query parameters unless it documents its own, and takes strict JSON only."""
 
     def get_route_handler(self) -> Callable[[Request], Awaitable[Response]]:  # type: ignore[override]
         """Return the handler with the check before it."""
@@ -94,7 +123,7 @@ class StrictRoute(APIRoute):
             if not reads_query and request.query_params:
                 name = next(iter(request.query_params))
                 raise InvalidInputError(f"the query parameter {shortened(name)} is not known here", field=printed(name))
-            return await handler(request)
+            return await handler(StrictRequest(request.scope, request.receive))
 
         return strict
 
@@ -107,7 +136,7 @@ def printed(name: str) -> str:
 def json_answer(form: object, /, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """Return a JSON answer; no model checks it a second time."""
     # A lone surrogate can't be UTF-8, and its backslash form is just what JSON writes for it.
-    body = json.dumps(form, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace")
+    body = write_json(form).encode("utf-8", "backslashreplace")
     return Response(body, status, headers, "application/json")
 
 

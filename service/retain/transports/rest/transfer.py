@@ -12,6 +12,7 @@ from retain.core.api import Record
 from retain.domain.errors import InvalidInputError
 from retain.domain.json_form import imported_to_json
 from retain.domain.memory import STATES, Filter
+from retain.transports.json_text import UnreadableJsonError, read_json
 from retain.transports.rest.answers import ImportedAnswer
 from retain.transports.rest.memories import answers
 from retain.transports.rest.requests import (
@@ -21,6 +22,7 @@ from retain.transports.rest.requests import (
     json_answer,
     lines_of,
     query_of,
+    require_utf8,
 )
 from retain.transports.schemas import FilterFields
 
@@ -69,7 +71,10 @@ async def _chunks(first: Record, records: AsyncIterator[Record]) -> AsyncIterato
 
 
 def _line(record: Record) -> bytes:
-    return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    try:
+        return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    except UnicodeEncodeError:  # half of a character can only be an escape
+        return json.dumps(record, separators=(",", ":")).encode() + b"\n"
 
 
 @router.post(
@@ -79,6 +84,7 @@ def _line(record: Record) -> bytes:
 )
 async def import_records(request: Request, service: Service) -> Response:
     """Import an export; what is there already is left alone. The body may have any length."""
+    require_utf8(request)
     async with aclosing(cast("Any", lines_of(request.stream(), limit=LINE_LIMIT))) as lines:
         return json_answer(imported_to_json(await service.import_records(_records(lines))))
 
@@ -88,9 +94,9 @@ async def _records(lines: AsyncIterator[bytes]) -> AsyncIterator[Record]:
     async for line in lines:
         place += 1
         try:
-            record: object = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise InvalidInputError(f"line {place} is not JSON: {error}", field="body") from None
+            record = read_json(line)
+        except UnreadableJsonError as error:
+            raise InvalidInputError(f"line {place} {error}", field="body") from None
         if not isinstance(record, dict):
             raise InvalidInputError(f"line {place} is not a JSON object", field="body")
         yield cast("Record", record)
