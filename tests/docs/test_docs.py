@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from retain.domain import errors
+from retain.domain import errors, memory, ontology, text
 from retain.settings import Settings, environment_name
 from tests.servers import RunningServer
 
@@ -49,13 +50,31 @@ def test_a_python_snippet_runs(page: str, snippet: str, server: RunningServer, t
     assert outcome.returncode == 0, outcome.stderr
 
 
+ANNOUNCED = """\
+import httpx
+BASE_URL = "http://localhost:8000"
+async with httpx.AsyncClient() as client:
+    await client.post(f"{BASE_URL}/api/memories", json={"content": "API rate limit is 100 req/min", "tags": ["api", "limits"]}, headers={"X-Agent-ID": "researcher"})
+    results = await client.post(f"{BASE_URL}/api/memories/search", json={"query": "API rate limits", "tags": ["agent:researcher"]})
+    print(results.json()["memories"])
+"""  # noqa: E501 - as it was announced
+
+
 def test_the_program_of_the_announcement_prints_its_memory(server: RunningServer) -> None:  # Shows 2
-    program = next(body for body in snippets(ROOT / "README.md", "python") if "X-Agent-ID" in body)
-    body = "\n".join(f"    {line}" for line in program.replace("http://localhost:8000", server.url).splitlines())
+    program = ANNOUNCED.replace("http://localhost:8000", server.url)
+    body = "\n".join(f"    {line}" for line in program.splitlines())
     source = f"import asyncio\nasync def main():\n{body}\nasyncio.run(main())\n"
     outcome = subprocess.run([sys.executable, "-c", source], text=True, capture_output=True, check=True)
     assert "API rate limit is 100 req/min" in outcome.stdout
     assert "['api', 'limits', 'agent:researcher']" in outcome.stdout
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_the_readme_s_curl_calls_work(server: RunningServer) -> None:
+    (calls,) = [body for body in snippets(ROOT / "README.md", "sh") if "curl" in body]
+    script = calls.replace("localhost:8000", server.url).replace("curl ", "curl -sS --fail-with-body ")
+    outcome = subprocess.run(["bash", "-ec", script], text=True, capture_output=True, check=True)
+    assert "100 req/min" in outcome.stdout.split('"memories"')[1]
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
@@ -116,6 +135,16 @@ async def test_every_tool_is_documented(server: RunningServer) -> None:
         tools = (await client.list_tools()).tools
     for tool in tools:
         assert f"`{tool.name}`" in docs, tool.name
+
+
+def test_every_type_and_limit_is_documented() -> None:
+    page = (ROOT / "docs" / "memory.md").read_text()
+    for name in ontology.BUILT_IN:
+        assert f"`{name}`" in page, name
+    limits = (text.MAX_TAGS, text.MAX_TAG_CHARS, text.MAX_CONTENT_CHARS, text.MAX_NAMESPACE_CHARS)
+    limits += (memory.MAX_K, memory.MAX_PAGE, memory.MAX_BATCH, memory.MAX_METADATA_BYTES)
+    for limit in limits:
+        assert f"{limit:,}" in page, limit
 
 
 def test_nothing_names_a_registry_or_a_path_of_a_machine() -> None:

@@ -18,7 +18,14 @@ from retain.embeddings.model_files import bundled_files
 from retain.settings import Settings
 
 NONSENSE = [
-    "", "/no/such/folder", "gpt-4", "ftp://host/v1#m", "hub:nonsense", "http://h/v1", "nul\0", "x" * 5000,
+    "",
+    "/no/such/folder",
+    "gpt-4",
+    "ftp://host/v1#m",
+    "hub:nonsense",
+    "http://h/v1",
+    "nul\0",
+    "x" * 5000,
 ]
 
 

@@ -9,6 +9,7 @@ from mcp.client import Client
 
 from retain.core.service import MemoryService
 from retain.storage.sqlite import SqliteStore
+from tests.conftest import connected
 from tests.transports.test_mcp_tools import answer, client_of
 
 DEEP = '{"a":' * 900 + "1" + "}" * 900
@@ -16,7 +17,7 @@ DEEP = '{"a":' * 900 + "1" + "}" * 900
 
 @pytest.fixture(params=["legacy", "auto"])
 async def client(request: pytest.FixtureRequest, service: MemoryService) -> AsyncIterator[Client]:
-    async with client_of(service, request.param) as opened:
+    async with connected(client_of(service, request.param)) as opened:
         yield opened
 
 

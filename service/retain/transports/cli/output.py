@@ -32,13 +32,13 @@ def _open_what_is_closed() -> None:
     # os.open takes the lowest free descriptor, which is the missing one: those before it are open by then.
     if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison] - None when started with <&-
         os.open(os.devnull, os.O_WRONLY)
-        sys.stdin = os.fdopen(0, encoding="utf-8")
+        sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
     if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]
         os.open(os.devnull, os.O_RDONLY)
-        sys.stdout = os.fdopen(1, "w", encoding="utf-8")
+        sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
     if sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison]
         os.open(os.devnull, os.O_WRONLY)
-        sys.stderr = os.fdopen(2, "w", encoding="utf-8")
+        sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
 
 
 def is_unicode(stream: TextIO, /) -> bool:
