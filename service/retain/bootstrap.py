@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retain.core.ports import Embedder, MemoryStore
+from retain.core.ports import Embedder, MemoryStore, Rescue
 from retain.core.service import MemoryService, Policy, utc_now
 from retain.domain.errors import InvalidInputError, StoreError
 from retain.domain.ids import shortened
@@ -24,7 +24,7 @@ def database_path(url: str, /) -> Path:
     """
     if url.startswith(SQLITE_SCHEME):
         return Path(url.removeprefix(SQLITE_SCHEME)).expanduser()
-    if "://" in url or not url:
+    if "://" in url or not url or url == ":memory:":
         raise InvalidInputError(
             f"database_url {shortened(url)} is not understood; use sqlite:///PATH or a plain path",
             field="database_url",
@@ -50,6 +50,18 @@ async def open_store(settings: Settings, /) -> "SqliteStore":
         except OSError as error:
             raise StoreError(f"the folder {path.parent} can't be made: {error.strerror}") from None
     return await open_sqlite(path, clock=utc_now)
+
+
+async def rescue_store(settings: Settings, /) -> Rescue:
+    """Put what can be read of a damaged database into a new one in its place, and keep the damaged one beside it.
+
+    Raises:
+        StoreUnavailableError: another process has it open.
+        StoreError: nothing can be read; nothing was changed.
+    """
+    from retain.storage.sqlite import rescue_sqlite
+
+    return await rescue_sqlite(database_path(settings.database_url), clock=utc_now)
 
 
 def choose_embedder(settings: Settings, /) -> Embedder:

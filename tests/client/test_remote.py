@@ -92,7 +92,7 @@ def test_it_has_every_method_of_the_interface() -> None:
 
 
 async def test_every_field_goes_over_and_comes_back(remote: RemoteMemory, service: MemoryService) -> None:
-    old = await remote.store("old")
+    old = await remote.store("old", namespace="/p")
     new = NewMemory(
         content="all 🔥 fields", type="decision", tags=["c,d", "x"], metadata={"n": [1, None]}, namespace="/p",
         agent_id="r1", conversation_id="c1", sequence=0, supersedes=old.memory.id,

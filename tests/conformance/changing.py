@@ -8,6 +8,7 @@ import pytest
 from retain.core.ports import Capability, EventLog, MemoryStore
 from retain.domain.errors import (
     ConflictError,
+    InvalidInputError,
     ModelMismatchError,
     NotFoundError,
     StoreUnavailableError,
@@ -125,6 +126,26 @@ class Changing:
             await put(store, entry("elsewhere", id=stones[1].id))
         assert await store.tombstones(Filter()) == stones[1:]
         await put(store, entry("back", id=stones[1].id, namespace="/a"))
+        assert await store.tombstones(Filter()) == []
+
+    async def test_a_tombstone_with_a_malformed_hash_is_refused_and_none_is_written(self, store: MemoryStore) -> None:
+        fine = entry("x").memory
+        stones = [
+            Tombstone(fine.id, fine.content_hash, "/a", START), Tombstone(entry("y").memory.id, "nothex", "/a", START)
+        ]  # fmt: skip
+        with pytest.raises(InvalidInputError) as caught:
+            await store.restore(stones)
+        assert caught.value.field == "content_hash"
+        assert await store.tombstones(Filter()) == []
+
+    async def test_an_id_buried_in_another_namespace_is_taken_and_stays_buried(self, store: MemoryStore) -> None:
+        (id_,) = await put(store, entry("secret", namespace="/a"))
+        await store.delete(Filter(namespace="/a"), at=LATER)
+        with pytest.raises(ConflictError):
+            await put(store, entry("mine", id=id_, namespace="/b"))
+        assert [stone.id for stone in await store.tombstones(Filter(namespace="/a"))] == [id_]
+        assert await contents(store, EVERYTHING) == []
+        await put(store, entry("back", id=id_, namespace="/a"))
         assert await store.tombstones(Filter()) == []
 
     async def test_tags_are_counted_most_used_first(self, store: MemoryStore) -> None:

@@ -122,6 +122,16 @@ class Finding:
         await put(store, entry("it", metadata=stored), entry("plain"))
         assert await contents(store, Filter(metadata=wanted)) == (["it"] if matches else [])
 
+    async def test_a_filter_of_thousands_of_keys_or_tags_is_answered(self, store: MemoryStore) -> None:
+        many = {f"k{number}": number for number in range(3_000)}
+        tags = tuple(f"t{number}" for number in range(1_200))
+        await put(
+            store, entry("quokka", tags, metadata=many), entry("zebra", tags[1:], metadata=many | {"k2999": "other"})
+        )
+        assert await contents(store, Filter(metadata=many)) == ["quokka"]
+        assert await contents(store, Filter(tags=tags, tag_match="all")) == ["quokka"]
+        assert len(await store.candidates(Filter(tags=tags, tag_match="all"), 5, text="quokka zebra")) == 1
+
     async def test_both_searches_give_both_values(self, store: MemoryStore) -> None:
         near, worded = await put(
             store, entry("about nothing", vector=unit(1)), entry("quokkaflux is here", vector=unit(2))

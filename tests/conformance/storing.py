@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,9 @@ from retain.domain.errors import (
 from retain.domain.memory import EVERYTHING, Filter, Page, TurnSpan
 from tests.conformance.asking import LATER, contents, found_by_words, put
 from tests.conformance.making import MODEL, START, edit, entry
+
+MADE_UP = ("WzEsICJcdWQ4MDAiXQ", "W3RydWUsImEiXQ", "WzEsImEiXQ")
+"""Cursors of [1, half a character], [true, "a"] and [1, "a"]."""
 
 
 class Storing:
@@ -199,10 +203,56 @@ class Storing:
         assert [m.content for m in (*first.memories, *second.memories)] == ["row 3", "row 2", "row 1", "row 0"]
         assert second.next_cursor is None
 
-    @pytest.mark.parametrize("cursor", ["", "x", "💥", "AAAA", "W10", "bnVsbA", "WzEsMl0", "eyJhIjoxfQ", "[1]" * 300])
+    @pytest.mark.parametrize(
+        "cursor",
+        [
+            "",
+            "x",
+            "💥",
+            "AAAA",
+            "W10",
+            "bnVsbA",
+            "WzEsMl0",
+            "eyJhIjoxfQ",
+            "WzEsICJcdWQ4MDAiXQ",
+            "W3RydWUsImEiXQ",
+            "WzEsImEiXQ",
+            "[1]" * 300,
+        ],
+    )
     async def test_a_made_up_cursor_is_refused(self, store: MemoryStore, cursor: str) -> None:
         with pytest.raises(InvalidInputError):
             await store.list(Filter(), Page(10, cursor))
+
+    @pytest.mark.parametrize(
+        ("field", "fields"),
+        [
+            ("sequence", {"sequence": 1 << 63}),
+            ("sequence", {"sequence": -1}),
+            ("content", {"content": "half \ud800"}),
+            ("tags", {"tags": ("fine", "half \ud800")}),
+            ("metadata", {"metadata": {"a": [{"half \ud800": 1}]}}),
+            ("agent_id", {"agent_id": "half \ud800"}),
+            ("conversation_id", {"conversation_id": "half \ud800"}),
+            ("turns", {"turns": (TurnSpan("half \ud800", 0, 1),)}),
+            ("content_hash", {"content_hash": "zz"}),
+        ],
+    )
+    async def test_what_has_no_form_on_disk_is_refused_and_nothing_of_its_batch_is_written(
+        self, store: MemoryStore, field: str, fields: dict[str, Any]
+    ) -> None:
+        given = entry("bad")
+        with pytest.raises(InvalidInputError) as caught:
+            await store.put([entry("good"), replace(given, memory=replace(given.memory, **fields))], model=MODEL)
+        assert caught.value.field == field
+        assert await contents(store, EVERYTHING) == []
+
+    async def test_a_change_to_what_has_no_form_on_disk_changes_nothing(self, store: MemoryStore) -> None:
+        (id_,) = await put(store, entry("text", ["t"]))
+        for fields in ({"tags": ("x", "\ud800")}, {"metadata": {"a": "\ud800"}}):
+            with pytest.raises(InvalidInputError):
+                await store.update(id_, edit(**fields))
+        assert (await store.get([id_]))[0].tags == ("t",)
 
     async def test_one_definition_of_a_total(self, store: MemoryStore) -> None:
         # C154

@@ -6,16 +6,20 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
+import httpx
 import pytest
 
-from retain.bootstrap import choose_embedder, open_service
+from retain.auth.api_keys import ApiKeys
+from retain.bootstrap import choose_embedder, open_service, open_store
 from retain.core.ports import Embedder
+from retain.core.service import utc_now
 from retain.domain.errors import EmbeddingError
 from retain.embeddings import open_embedder
 from retain.embeddings.deferred import DeferredEmbedder
 from retain.embeddings.hashed import HashedEmbedder
 from retain.embeddings.model_files import bundled_files
 from retain.settings import Settings
+from retain.transports.server import serve
 
 NONSENSE = [
     "",
@@ -150,3 +154,28 @@ async def test_closing_gives_up_a_download() -> None:
     await embedder.aclose()
     with pytest.raises(EmbeddingError, match="closed"):
         await answer
+
+
+async def test_the_server_is_up_and_degraded_and_says_what_is_missing(filled: Path) -> None:
+    address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    stop = asyncio.Event()
+    chosen = settings(filled, str(filled / "empty"), port=0)
+    store = await open_store(chosen)
+    key = await ApiKeys(store, utc_now).create("admin")
+    await store.aclose()
+    serving = asyncio.create_task(serve(chosen, announce=address.set_result, stop=stop))
+    async with httpx.AsyncClient(base_url=await asyncio.wait_for(address, 30), headers={"X-API-Key": key}) as client:
+        ready = await client.get("/api/health/ready")
+        while "is being loaded" in ready.text:
+            ready = await client.get("/api/health/ready")
+        live = await client.get("/api/health/live")
+        keyword = await client.post("/api/memories/search", json={"query": "freeze", "mode": "keyword"})
+        semantic = await client.post("/api/memories/search", json={"query": "freeze", "mode": "semantic"})
+    stop.set()
+    await serving
+    assert (ready.status_code, ready.json()["status"]) == (503, "degraded")
+    assert "has no model.onnx and no tokenizer.json" in ready.json()["problems"][0]["detail"]
+    assert live.status_code == 200
+    assert keyword.json()["memories"], keyword.text
+    assert (semantic.status_code, semantic.json()["code"]) == (503, "embedding")
+    assert "has no model.onnx" in semantic.json()["detail"]

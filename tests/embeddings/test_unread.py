@@ -119,7 +119,7 @@ def test_hashed_pieces_are_the_same_everywhere() -> None:
 
 def test_a_vocabulary_with_words_of_a_script_reads_it() -> None:
     words = [a + b for a in "абвгдежзик" for b in "абвгдежзик"]
-    raw = json.dumps({"model": {"type": "WordPiece", "vocab": {word: 1 for word in words}}})
+    raw = json.dumps({"model": {"type": "WordPiece", "vocab": dict.fromkeys(words, 1)}})
     few = '{"model": {"type": "WordPiece", "vocab": {"а": 1, "##б": 1}}}'
     pieces = ([5, 6], [(0, 2), (2, 4)])
     assert Vocabulary(raw.encode(), 0).read("абвг", *pieces).ids == [5, 6]

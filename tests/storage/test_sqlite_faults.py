@@ -187,14 +187,10 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("locked", ["file", "folder"])
-async def test_a_path_without_permission_is_named(locked: str) -> None:
+async def test_a_new_database_in_a_folder_without_permission_is_named() -> None:
     root = Path(__file__).parents[2]
     with tempfile.TemporaryDirectory() as name:
         folder, path = Path(name), Path(name) / "retain.db"
-        if locked == "file":
-            await (await open_sqlite(path, clock=lambda: START)).aclose()
-            path.chmod(0o444)
         folder.chmod(0o555)
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root / "service"), str(root)])}
         said = subprocess.run(
@@ -204,6 +200,33 @@ async def test_a_path_without_permission_is_named(locked: str) -> None:
     assert said.stderr == ""
     assert said.stdout.startswith("StoreError")
     assert "can't be written; change its permissions" in said.stdout
+
+
+async def test_readers_that_keep_the_log_busy_hold_up_no_write_and_deleted_words_go_with_a_later_one(
+    store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = await store.put([entry(f"xylophonequartz {number}") for number in range(20)], model=MODEL)
+    waits: list[int] = []
+    original = Connection.set_timeout
+
+    def noting(self: Connection, milliseconds: int, /) -> None:
+        waits.append(milliseconds)
+        original(self, milliseconds)
+
+    monkeypatch.setattr(Connection, "set_timeout", noting)
+    reader = apsw.Connection(str(path))
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM memory").fetchall()
+    database = store._database
+    monkeypatch.setattr("retain.storage.sqlite.connection._WAIT_EVERY_S", 3_600.0)
+    for each in written:
+        await store.delete(Filter(ids=(each.memory.id,)), at=START)
+    assert len([wait for wait in waits if 0 < wait < 10_000]) <= 1
+    reader.execute("ROLLBACK")
+    reader.close()
+    await store.put([entry("later")], model=MODEL)
+    await database.write(lambda db: None)
+    assert b"xylophonequartz" not in b"".join(each.read_bytes() for each in path.parent.glob(f"{path.name}*"))
 
 
 async def test_calls_while_closing_finish_or_fail_cleanly(open_store: Open) -> None:

@@ -115,6 +115,13 @@ async def test_compacting_gives_the_space_of_deleted_memories_back(store: Sqlite
     assert await store.check() == []
 
 
+async def test_compacting_a_file_without_gaps_does_not_make_it_larger(store: SqliteStore) -> None:
+    await store.put([entry(f"memory {number} about deployments", ["a"]) for number in range(3)], model=MODEL)
+    first, _ = await store.compact()
+    before, after = await store.compact()
+    assert after <= before <= first
+
+
 async def test_forty_thousand_memories_are_deleted_by_one_tag(store: SqliteStore) -> None:
     # C008
     for start in range(0, 40_000, 1_000):

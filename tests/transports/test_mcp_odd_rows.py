@@ -9,7 +9,7 @@ from mcp.client import Client
 
 from retain.core.service import MemoryService
 from retain.storage.sqlite import SqliteStore
-from tests.conftest import connected
+from tests.mcp_clients import connected
 from tests.transports.test_mcp_tools import answer, client_of
 
 DEEP = '{"a":' * 900 + "1" + "}" * 900

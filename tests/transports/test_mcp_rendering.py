@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from retain.domain.ids import new_id
 from retain.domain.json_form import memory_to_json
-from retain.domain.memory import Hit, Listing, Memory, Recall
+from retain.domain.memory import Hit, Listing, Memory, Recall, TurnSpan
 from retain.transports.mcp import answers
-from retain.transports.mcp.rendering import MIN_MAX_CHARS, unused_tag
+from retain.transports.mcp.rendering import MIN_MAX_CHARS, item, part, unused_tag
 
 NOW = datetime(2026, 11, 30, 10, 30, tzinfo=UTC)
 
@@ -114,3 +114,14 @@ def test_a_tag_with_markup_stays_inside_its_attribute() -> None:
 def test_an_empty_answer_says_so() -> None:
     assert answers.found(Recall((), "q", "hybrid"), offset=0, max_chars=500).text == "No memories match."
     assert answers.page(Listing((), 0), shown=[]).text == "No memories on this page; 0 match."
+
+
+def test_large_metadata_and_many_turns_do_not_swell_a_page() -> None:
+    content = "".join(f"user: turn {n}\n\n" for n in range(50))
+    turns = tuple(TurnSpan("user", n, n + 1) for n in range(50))
+    big = memory(content, metadata={"big": "x" * 5_000}, turns=turns)
+    shown = item(big, memory_to_json(big)).structured()
+    assert shown["metadata"] == {} and shown["metadata_chars"] > 5_000
+    assert shown["turns"] == [] and shown["turns_count"] == 50
+    whole = part(big, memory_to_json(big), 0, 100_000).structured()
+    assert whole["metadata"] == {"big": "x" * 5_000} and len(whole["turns"]) == 50

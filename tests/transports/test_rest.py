@@ -508,7 +508,7 @@ async def test_an_own_type_can_be_added_and_used(rest: httpx.AsyncClient) -> Non
 async def test_an_export_imports_without_loss(rest: httpx.AsyncClient) -> None:
     await rest.post("/api/types", json={"type": "recipe"})
     old = await stored(rest, "old", tags=["c,d", "🔥"], metadata={"a": {"b": [1, None]}}, namespace="/p")
-    await stored(rest, "new", supersedes=old["id"], conversation_id="c", sequence=0, type="recipe")
+    await stored(rest, "new", namespace="/p", supersedes=old["id"], conversation_id="c", sequence=0, type="recipe")
     gone = await stored(rest, "gone")
     put_away = await stored(rest, "put away")
     await rest.patch(f"/api/memories/{put_away['id']}", json={"archived": True})

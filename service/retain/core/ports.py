@@ -282,6 +282,25 @@ class Problem:
     repairable: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Rescue:
+    """What became of a damaged file.
+
+    Attributes:
+        rescued: Memories that are in the new file.
+        lost: Memories that were known to exist and could not be read.
+        without_vectors: Of those rescued, how many no search finds until they are embedded again.
+        incomplete: What else could not be read in full, in words.
+        kept: Where the damaged file is now.
+    """
+
+    rescued: int
+    lost: int
+    without_vectors: int
+    incomplete: tuple[str, ...]
+    kept: str
+
+
 class Maintenance(Protocol):
     """Capability.MAINTENANCE: checks and upkeep of a store that lives in a file."""
 
@@ -291,6 +310,18 @@ class Maintenance(Protocol):
 
     async def repair(self) -> list[Problem]:
         """Rebuild what can be derived and return what is still wrong. Content is never touched."""
+        ...
+
+    async def unsearchable(self, limit: int, /) -> Sequence[Memory]:
+        """Return up to `limit` memories that have no passages, so that no search finds them."""
+        ...
+
+    async def complete(self, entries: Sequence[Entry], /, *, model: Model) -> None:
+        """Write the passages and vectors of memories that have none, in one transaction.
+
+        Raises:
+            ModelMismatchError: the store holds vectors of another model.
+        """
         ...
 
     async def compact(self) -> tuple[int, int]:

@@ -139,7 +139,7 @@ def test_tags_are_counted_renamed_and_merged(cli: Cli) -> None:
 
 def test_an_own_type_can_be_added_and_used(cli: Cli) -> None:
     types = cli.json("types", "--add", "recipe", "--parent", "learning")["types"]
-    assert {"type": "recipe", "parent": "learning", "count": 0} in types
+    assert {"type": "recipe", "parent": "learning", "count": 0, "namespace": "/"} in types
     assert cli.json("store", "x", "--type", "recipe")["memory"]["type"] == "recipe"
     assert cli.refused("types", "--parent", "learning")[0] == 2
     assert cli.refused("types", "--add", "decision")[0] == 2
@@ -171,7 +171,8 @@ def test_json_keeps_every_code_point(cli: Cli) -> None:  # C202
     assert cli.json("get", memory_id)["content"] == DANGEROUS
 
 
-def test_nothing_is_wider_than_80_columns(cli: Cli) -> None:
+def test_nothing_is_wider_than_80_columns(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/c")  # a path is shown whole, however long
     cli.stored("word " * 200, "-t", "a-tag-that-is-quite-long", "-t", "another tag", "--namespace", "/" + "n" * 90)
     cli.stored("數據庫" * 100)
     for arguments in (("list",), ("recall", "word"), ("tags",), ("types",), ("stats",), ("config",), ("doctor",)):

@@ -18,7 +18,7 @@ def test_store_prints_the_id_and_what_is_known(cli: Cli) -> None:
 
 
 def test_store_takes_every_field(cli: Cli) -> None:
-    old = cli.stored("Limit is 100/min")
+    old = cli.stored("Limit is 100/min", "--namespace", "/team/a")
     stored = cli.json(
         "store", "Limit is 250/min", "--tag", "api", "--tag", "two words", "--type", "fact", "--namespace", "/team/a",
         "--agent", "r1", "--conversation", "c1", "--sequence", "3", "--metadata", '{"pr": 12}',

@@ -16,7 +16,15 @@ from tests.transports.cli.running import Cli
 def fill(cli: Cli) -> None:
     """Store one of everything."""
     old = cli.stored(
-        "old 👩‍👩‍👧‍👦 🇨🇭 שלום e\u0301 \u202eabc", "-t", '["c,d"]', "-t", "🔥", "--metadata", '{"a": {"b": [1, null]}}'
+        "old 👩‍👩‍👧‍👦 🇨🇭 שלום e\u0301 \u202eabc",
+        "-t",
+        '["c,d"]',
+        "-t",
+        "🔥",
+        "--metadata",
+        '{"a": {"b": [1, null]}}',
+        "--namespace",
+        "/x",
     )
     cli.stored(
         "new", "--supersedes", old, "--namespace", "/x", "--agent", "r1", "--conversation", "c1", "--sequence", "0"
@@ -68,7 +76,7 @@ def test_import_reads_standard_input(cli: Cli) -> None:
 
 def test_a_filter_restricts_an_export(cli: Cli) -> None:
     fill(cli)
-    kept = [record["content"] for record in exported(cli, "--namespace", "/x") if record["kind"] == "memory"]
+    kept = [record["content"] for record in exported(cli, "--agent", "r1") if record["kind"] == "memory"]
     assert kept == ["new"]
 
 
@@ -211,6 +219,47 @@ def test_doctor_finds_and_mends_what_disagrees(cli: Cli) -> None:
     assert "retain doctor --repair" in damaged.out
     assert cli("doctor", "--repair").code == 0
     assert cli("doctor").code == 0
+
+
+def damaged_page(cli: Cli, name: str) -> None:
+    """Fill one leaf page of a table with noise."""
+    with apsw.Connection(str(cli.database)) as connection:
+        sql = "SELECT pageno FROM dbstat WHERE name = ? AND pagetype = 'leaf' ORDER BY path LIMIT 1"
+        (page,) = connection.execute(sql, (name,)).fetchall()[0]
+    connection.close()
+    raw = bytearray(cli.database.read_bytes())
+    raw[(page - 1) * 4096 : page * 4096] = b"\xaa" * 4096
+    cli.database.write_bytes(raw)
+
+
+def test_doctor_saves_what_a_damaged_file_holds_and_embeds_it_again(cli: Cli) -> None:
+    for number in range(20):
+        cli.stored(f"the quokka number {number} eats")
+    damaged_page(cli, "vector")
+    told = cli("doctor")
+    assert told.code == 8
+    assert "retain doctor --repair" in " ".join(told.out.split())
+    mended = cli("doctor", "--repair", "--json")
+    checks = {check["name"]: check for check in mended.json["checks"]}
+    assert (mended.code, mended.json["ok"]) == (0, True), mended.out
+    assert "20 memories are in a new one, none was lost" in checks["rescue"]["detail"]
+    assert checks["embedded again"]["ok"]
+    assert len(mended.json["checks"]) == len({check["name"] for check in mended.json["checks"]})
+    assert len(list(cli.folder.glob("memories.damaged-*.db"))) == 1
+    assert cli("doctor").code == 0
+    assert len(cli.json("recall", "quokka", "-k", "3")["memories"]) == 3
+
+
+def test_doctor_fails_and_counts_when_memories_are_lost(cli: Cli) -> None:
+    for number in range(40):
+        cli.stored(f"memory {number} {'with many words ' * 20}")
+    damaged_page(cli, "memory")
+    mended = cli("doctor", "--repair", "--json")
+    (rescue,) = [check for check in mended.json["checks"] if check["name"] == "rescue"]
+    assert (mended.code, rescue["ok"]) == (8, False)
+    assert "could not be read" in rescue["detail"]
+    assert cli("doctor").code == 0
+    assert 0 < cli.json("stats")["total"] < 40
 
 
 def test_doctor_fails_when_the_model_fails(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:  # C197

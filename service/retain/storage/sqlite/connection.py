@@ -3,10 +3,14 @@
 import asyncio
 import json
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import suppress
+from enum import Enum
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
+from urllib.parse import quote
 
 import apsw
 import sqlite_vec
@@ -24,6 +28,8 @@ Bindings: TypeAlias = Sequence[Any]
 
 READERS = 3
 _SCRUB_TIMEOUT_MS = 250
+_WAIT_EVERY_S = 1.0
+"""How often the writer may stand still for readers that keep the log busy."""
 _PRAGMAS: tuple[tuple[str, str, object], ...] = (
     ("synchronous", "NORMAL", 1),  # in WAL mode a power cut may lose the last commits, never consistency
     ("foreign_keys", "ON", 1),
@@ -35,13 +41,27 @@ _PRAGMAS: tuple[tuple[str, str, object], ...] = (
 _CACHE_KIB = {True: 16_384, False: 8_192}
 
 
+class Access(Enum):
+    """What the disk allows."""
+
+    WRITE = ""
+    READ = "?mode=ro"
+    UNCHANGING = "?mode=ro&immutable=1"
+    """Nor can SQLite put its shared memory beside the file, which therefore nobody can write."""
+
+
 class Connection:
     """A connection with Retain's pragmas, SQL functions and tokenizer."""
 
-    def __init__(self, path: Path, /, *, writer: bool, create: bool = False) -> None:
+    def __init__(self, path: Path, /, *, writer: bool, create: bool = False, access: Access = Access.WRITE) -> None:
         flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
+        name = str(path)
+        if access is not Access.WRITE:
+            flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+            name = f"file:{quote(str(path))}{access.value}"
         # Typed as Any: on Python 3.11 apsw's stubs lack the type of buffers, and with it most signatures.
-        self._raw: Any = apsw.Connection(str(path), flags=flags, statementcachesize=200)
+        self._raw: Any = apsw.Connection(name, flags=flags, statementcachesize=200)
+        self.access = access
         self._writer = writer
         self.set_timeout(BUSY_TIMEOUT_MS)
 
@@ -76,6 +96,10 @@ class Connection:
             raise InvalidInputError("a whole number is larger than a store can keep or look for (64 bits)") from None
         except UnicodeEncodeError:
             raise InvalidInputError("a text holds half of a character (a lone surrogate)") from None
+
+    def each(self, sql: str, bindings: Bindings = (), /) -> Iterator[Row]:
+        """Yield row by row, each as soon as it is read."""
+        yield from self._raw.execute(sql, bindings)
 
     def run(self, sql: str, bindings: Bindings = (), /) -> None:
         """Execute a statement whose rows, if it has any, don't matter."""
@@ -148,6 +172,12 @@ class Database:
         self._lock = threading.Lock()
         self._closed = False
         self._unscrubbed = False
+        self._last_wait = -_WAIT_EVERY_S
+
+    @property
+    def access(self) -> Access:
+        """What the disk allows."""
+        return self._writer.access
 
     async def read(self, work: Callable[[Connection], T], /) -> T:
         """Run `work` in a read transaction of its own: it sees one state of the database."""
@@ -190,7 +220,7 @@ class Database:
     def _reader(self) -> Connection:
         connection: Connection | None = getattr(self._local, "connection", None)
         if connection is None:
-            connection = Connection(self.path, writer=False)
+            connection = Connection(self.path, writer=False, access=self.access)
             connection.prepare()
             self._local.connection = connection
             with self._lock:
@@ -202,8 +232,16 @@ class Database:
             result = in_transaction(self._writer, work)
             self._unscrubbed = self._unscrubbed or scrub
             if self._unscrubbed:
-                self._unscrubbed = not emptied_log(self._writer)
+                self._scrub(0)
+            if self._unscrubbed and time.monotonic() >= self._last_wait + _WAIT_EVERY_S:
+                self._last_wait = time.monotonic()
+                with suppress(RuntimeError):  # closing, which empties the log as well
+                    self._write_pool.submit(self._scrub, _SCRUB_TIMEOUT_MS)  # behind the writes that wait already
             return result
+
+    def _scrub(self, timeout_ms: int) -> None:
+        if self._unscrubbed:
+            self._unscrubbed = not emptied_log(self._writer, timeout_ms)
 
     def _explained(self, work: Callable[[Connection], T], connection: Connection) -> T:
         with failures_explained(self.path):
@@ -239,9 +277,9 @@ def in_transaction(connection: Connection, work: Callable[[Connection], T], /) -
     return result
 
 
-def emptied_log(connection: Connection, /) -> bool:
+def emptied_log(connection: Connection, timeout_ms: int = _SCRUB_TIMEOUT_MS, /) -> bool:
     """Move the log into the database file and cut it to nothing; False when that has to wait for a better moment."""
-    connection.set_timeout(_SCRUB_TIMEOUT_MS)
+    connection.set_timeout(timeout_ms)
     try:
         return connection.value("PRAGMA wal_checkpoint(TRUNCATE)") == 0
     except apsw.Error:  # readers keep it busy, or the disk is full: what was committed stays committed

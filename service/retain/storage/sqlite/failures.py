@@ -34,15 +34,15 @@ def explained(error: apsw.Error, path: Path, /) -> StoreError:
                 f"the disk that holds {path} is full; nothing was written. Free some space and try again"
             )
         case apsw.ReadOnlyError():
-            return StoreError(
-                f"the database {path} can't be written: the file, its folder or its disk is read-only. "
-                "Make it writable, or choose another place with RETAIN_DATABASE_URL"
+            return StoreUnavailableError(
+                f"read-only: the database {path} can be read but not written, as the file, its folder or its disk "
+                "does not allow it. Make it writable, or choose another place with RETAIN_DATABASE_URL"
             )
         case apsw.NotADBError():
             return not_a_database(path)
         case apsw.CorruptError():
             return StoreCorruptError(
-                f"the database {path} is damaged ({error}). Run: retain doctor. If it can't repair the file, "
+                f"the database {path} is damaged ({error}). Save what can be read with: retain doctor --repair; or "
                 "restore a backup"
             )
         case apsw.CantOpenError():
@@ -57,7 +57,7 @@ def explained(error: apsw.Error, path: Path, /) -> StoreError:
         case apsw.ConnectionClosedError():
             return closed(path)
         case _:
-            return StoreError(f"the database {path} failed: {error}. Run: retain doctor")
+            return StoreError(f"the database {path} failed: {error}. The command retain doctor checks the file")
 
 
 def not_a_database(path: Path, /) -> StoreCorruptError:

@@ -9,7 +9,7 @@ from pathlib import Path
 import apsw
 
 from retain.domain.errors import StoreCorruptError, StoreError, StoreUnavailableError
-from retain.storage.sqlite.connection import Connection, in_transaction
+from retain.storage.sqlite.connection import Access, Connection, in_transaction
 from retain.storage.sqlite.failures import BUSY_TIMEOUT_MS, failures_explained
 from retain.storage.sqlite.schema import DERIVED, FULL_TEXT, TABLES
 from retain.version import __version__
@@ -32,19 +32,22 @@ SCHEMA_VERSION = MIGRATIONS[-1].version
 
 
 def opened(path: Path, /, *, now_ms: int) -> Connection:
-    """Return a writing connection to `path`, created or brought up to date.
+    """Return a writing connection to `path`, created or brought up to date; a reading one where nothing can be written.
 
     Any number of processes may do this at the same instant.
 
     Raises:
         StoreError: the path, or what is there, can't be used; the message says what to do.
     """
-    _require_usable(path)
+    access = _access(path)
     with failures_explained(path):
-        connection = Connection(path, writer=True, create=True)
+        connection = Connection(path, writer=True, create=access is Access.WRITE, access=access)
         try:
             _require_ours(connection, path)
             connection.prepare()
+            if access is not Access.WRITE:
+                _require_current(connection, path)
+                return connection
             _use_write_ahead_log(connection, path)
             if _is_pending(connection):
                 in_transaction(connection, lambda _: _migrate(connection, path, now_ms))
@@ -54,14 +57,32 @@ def opened(path: Path, /, *, now_ms: int) -> Connection:
     return connection
 
 
-def _require_usable(path: Path) -> None:
+def _access(path: Path) -> Access:
+    """Return what can be done with `path`; a file that is not there must be possible to make."""
     if path.is_dir():
         raise StoreError(f"{path} is a folder; the database must be a file, for example {path / 'retain.db'}")
     if not path.parent.is_dir():
         raise StoreError(f"the folder {path.parent} does not exist; create it, or choose another place for {path.name}")
-    target = path if path.exists() else path.parent
-    if not os.access(target, os.W_OK):
-        raise StoreError(f"{target} can't be written; change its permissions, or choose another place for {path.name}")
+    folder_writable = os.access(path.parent, os.W_OK)
+    if not path.exists():
+        if not folder_writable:
+            raise StoreError(
+                f"{path.parent} can't be written; change its permissions, or choose another place for {path.name}"
+            )
+        return Access.WRITE
+    log, shared = (path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))
+    beside_writable = folder_writable or (os.access(log, os.W_OK) and os.access(shared, os.W_OK))
+    if beside_writable:
+        return Access.WRITE if os.access(path, os.W_OK) else Access.READ
+    return Access.READ if log.exists() and log.stat().st_size else Access.UNCHANGING
+
+
+def _require_current(connection: Connection, path: Path) -> None:
+    if connection.count("PRAGMA application_id") != APPLICATION_ID or _is_pending(connection):
+        raise StoreError(
+            f"read-only: {path} is not of this version and can't be brought up to date; make it writable and open it "
+            "once"
+        )
 
 
 def _require_ours(connection: Connection, path: Path) -> None:

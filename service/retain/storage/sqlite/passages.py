@@ -4,10 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from retain.core.ports import Vectors
+from retain.core.ports import Entry, Vectors
 from retain.domain.errors import EmbeddingError
-from retain.domain.memory import Model, Passage
+from retain.domain.memory import Memory, Model, Passage
+from retain.storage.sqlite import changes, meta
 from retain.storage.sqlite.connection import Connection
+from retain.storage.sqlite.rows import memories_by_key, to_ms
 from retain.storage.sqlite.schema import FULL_TEXT
 from retain.storage.sqlite.vectors import codes, embeddings
 from retain.storage.words import pairs, spaced
@@ -53,6 +55,30 @@ def add_passages(
         connection.run("INSERT INTO keyword(rowid, words) VALUES (?, ?)", (key, words))
         if bigrams:
             connection.run("INSERT INTO pair(rowid, pairs) VALUES (?, ?)", (key, " ".join(bigrams)))
+
+
+def unsearchable(connection: Connection, limit: int, /) -> list[Memory]:
+    """Return some memories that have content and no passages, oldest first."""
+    rows = connection.rows(
+        """SELECT key FROM memory WHERE key NOT IN (SELECT memory FROM passage) AND content <> ''
+           ORDER BY key LIMIT ?""",
+        (limit,),
+    )
+    return memories_by_key(connection, [row[0] for row in rows])
+
+
+def complete(connection: Connection, entries: Sequence[Entry], model: Model, /) -> None:
+    """Write the passages of memories that have none; content that changed meanwhile is passed over."""
+    meta.adopt_model(connection, model)
+    for entry in entries:
+        require_vectors(entry.passages, entry.vectors, model)
+        key = connection.value(
+            """SELECT key FROM memory WHERE id = ? AND content = ? AND key NOT IN (SELECT memory FROM passage)""",
+            (entry.memory.id, entry.memory.content),
+        )
+        if key is not None:
+            add_passages(connection, key, entry.memory.content, entry.passages, entry.vectors)
+            changes.record(connection, "updated", key, to_ms(entry.memory.updated_at))
 
 
 def remove_passages(connection: Connection, memory: int, /) -> None:

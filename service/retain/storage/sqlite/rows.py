@@ -97,13 +97,14 @@ def _memory(row: Row, tags: tuple[str, ...]) -> Memory:
         agent_id=row[10],
         conversation_id=row[11],
         sequence=row[12],
-        turns=_turns(turns) if turns else (),
+        turns=turns_of(turns) if turns else (),
         superseded_by=row[14],
         archived_at=None if archived_at is None else from_ms(archived_at),
     )
 
 
-def _turns(text: str) -> tuple[TurnSpan, ...]:
+def turns_of(text: str, /) -> tuple[TurnSpan, ...]:
+    """Return the turns of the column `memory.turns`."""
     return tuple(
         TurnSpan(role, start, end, None if at is None else from_ms(at)) for role, start, end, at in json.loads(text)
     )

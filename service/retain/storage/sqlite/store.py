@@ -13,6 +13,7 @@ from retain.core.ports import (
     Entry,
     Problem,
     RequestKey,
+    Rescue,
     StoredKey,
     Vectors,
     Written,
@@ -40,13 +41,15 @@ from retain.storage.sqlite import (
     memories,
     meta,
     migrations,
+    passages,
     reembedding,
+    rescue,
     rows,
     search,
     tags,
     tombstones,
 )
-from retain.storage.sqlite.connection import Database
+from retain.storage.sqlite.connection import Access, Database
 from retain.storage.sqlite.index import PassageIndex
 from retain.storage.sqlite.keywords import TermCounts
 
@@ -63,9 +66,24 @@ async def open_sqlite(path: str | Path, /, *, clock: Clock) -> "SqliteStore":
     return SqliteStore(database, clock)
 
 
+async def rescue_sqlite(path: str | Path, /, *, clock: Clock) -> Rescue:
+    """Replace a damaged database by a new one that holds all that can still be read; the damaged one is kept.
+
+    Raises:
+        StoreUnavailableError: another process has it open.
+        StoreError: nothing can be read, or the new file is not sound; nothing was changed.
+    """
+    now = clock()
+    return await asyncio.to_thread(rescue.rescue, _absolute(path), f"{now:%Y%m%dT%H%M%S}", rows.to_ms(now))
+
+
 def _opened(path: str | Path, now_ms: int) -> Database:
-    where = Path(path).expanduser().absolute()
+    where = _absolute(path)
     return Database(where, migrations.opened(where, now_ms=now_ms))
+
+
+def _absolute(path: str | Path) -> Path:
+    return Path(path).expanduser().absolute()
 
 
 class SqliteStore:
@@ -176,7 +194,11 @@ class SqliteStore:
 
     async def check(self) -> list[Problem]:
         """See `Maintenance.check`."""
-        return await self._database.write(maintenance.check)
+        return await (
+            self._database.write(maintenance.check)
+            if self._database.access is Access.WRITE
+            else self._database.read(maintenance.check)
+        )
 
     async def repair(self) -> list[Problem]:
         """See `Maintenance.repair`."""
@@ -189,7 +211,17 @@ class SqliteStore:
 
     async def backup(self, path: str, /) -> None:
         """See `Maintenance.backup`."""
-        await self._database.apart(lambda: maintenance.backup(self.path, Path(path).expanduser().absolute()))
+        await self._database.apart(
+            lambda: maintenance.backup(self.path, Path(path).expanduser().absolute(), self._database.access)
+        )
+
+    async def unsearchable(self, limit: int, /) -> Sequence[Memory]:
+        """See `Maintenance.unsearchable`."""
+        return await self._database.read(lambda db: passages.unsearchable(db, limit))
+
+    async def complete(self, entries: Sequence[Entry], /, *, model: Model) -> None:
+        """See `Maintenance.complete`."""
+        await self._database.write(lambda db: passages.complete(db, entries, model))
 
     async def begin_reembedding(self, model: Model, /) -> int:
         """See `Reembedding.begin_reembedding`."""

@@ -12,7 +12,7 @@ from retain.transports.cli.serving import missing_server_modules
 if TYPE_CHECKING:
     from retain.bootstrap import SqliteStore
     from retain.core.api import MemoryAPI
-    from retain.core.ports import Embedder
+    from retain.core.ports import Embedder, Problem
     from retain.core.service import MemoryService
     from retain.domain.errors import RetainError
     from retain.settings import Settings
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 PROBE = "Retain checks itself: the quick brown fox jumps over the lazy dog"
 PROBE_QUESTION = "which animal jumps over a dog?"
 _NAMESPACE = "/retain-doctor"
+_BATCH = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,9 @@ def register(app: typer.Typer, /) -> None:
 async def doctor(
     call: Call,
     *,
-    repair: Annotated[bool, typer.Option("--repair", help="Rebuild what can be derived from the content.")] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Rebuild what can be derived; save what a damaged file still holds.")
+    ] = False,
     deep: Annotated[bool, typer.Option("--deep", help="Also store, find and delete a memory.")] = False,
 ) -> None:
     """Check settings, database and model; the exit code is not 0 when something is wrong."""
@@ -92,44 +95,114 @@ async def _examine_service(call: Call, report: Report, *, deep: bool) -> None:
 
 
 async def _examine_file(settings: "Settings", report: Report, *, repair: bool, deep: bool) -> None:
-    from retain.bootstrap import choose_embedder, make_service, open_store
-    from retain.domain.errors import RetainError
+    from retain.bootstrap import choose_embedder, make_service
 
     missing = missing_server_modules()
     report.good("server extra", 'not installed; pip install "retain[server]"' if missing else "installed")
-    store = embedder = None
+    embedder = choose_embedder(settings)
+    store = None
     try:
-        store = await open_store(settings)
-        await _examine_store(store, report, repair=repair)
-    except RetainError as error:
-        report.bad("database", error)
-    try:
-        embedder = choose_embedder(settings)
+        store = await _examined_store(settings, embedder, report, repair=repair)
         if await _checked(report, "model", lambda: _embed(embedder)) and store is not None:
             service = make_service(store, embedder, settings)
             await _checked(report, "model of the database", lambda: _same_model(service))
             if deep:
                 await _checked(report, "round trip", lambda: _round_trip(service))
-    except RetainError as error:
-        report.bad("model", error)
     finally:
         for opened in (store, embedder):
             if opened is not None:
                 await opened.aclose()
 
 
-async def _examine_store(store: "SqliteStore", report: Report, *, repair: bool) -> None:
+async def _examined_store(
+    settings: "Settings", embedder: "Embedder", report: Report, *, repair: bool
+) -> "SqliteStore | None":
+    """Open and check the database; with `repair` mend it, or save what a damaged file still holds."""
+    from retain.bootstrap import open_store
+    from retain.domain.errors import RetainError, StoreCorruptError
+
+    store = problems = None
+    try:
+        store = await open_store(settings)
+        problems = await _problems(store, report, repair=repair)
+    except RetainError as error:
+        if not (repair and isinstance(error, StoreCorruptError)):
+            report.bad("database", error)
+            return store
+    if store is None or problems is None:
+        if store is not None:
+            await store.aclose()
+        store = await _rescued_store(settings, report)
+        if store is None:
+            return None
+        problems = await store.check()
+    if repair and any(problem.name == "memories-without-passages" for problem in problems):
+        await _checked(report, "embedded again", lambda: _embed_unsearchable(store, embedder))
+        problems = await store.check()
+    await _tell(store, problems, report, repair=repair)
+    return store
+
+
+async def _problems(store: "SqliteStore", report: Report, *, repair: bool) -> "list[Problem] | None":
+    """Return what is wrong after mending what can be mended; None when the file itself is damaged beyond that."""
+    problems = await store.check()
+    if not repair or not problems:
+        return problems
+    if any(problem.name == "file-damaged" and not problem.repairable for problem in problems):
+        return None
+    found = len(problems)
+    problems = await store.repair()
+    if any(problem.name == "file-damaged" for problem in problems):
+        return None
+    report.good("repair", f"{found - len(problems)} of {found} findings mended")
+    return problems
+
+
+async def _rescued_store(settings: "Settings", report: Report) -> "SqliteStore | None":
+    from retain.bootstrap import open_store, rescue_store
+    from retain.domain.errors import RetainError, StoreCorruptError
+
+    try:
+        outcome = await rescue_store(settings)
+        store = await open_store(settings)
+    except RetainError as error:
+        report.bad("database", error)
+        return None
+    lost = [f"{outcome.lost:,} could not be read"] if outcome.lost else []
+    lost += [f"{words} could not be read in full" for words in outcome.incomplete]
+    said = f"the file was damaged: {outcome.rescued:,} memories are in a new one"
+    kept = f"the damaged one is {outcome.kept}"
+    if lost:
+        report.bad("rescue", StoreCorruptError("; ".join([said, *lost, kept])))
+    else:
+        report.good("rescue", f"{said}, none was lost; {kept}")
+    return store
+
+
+async def _embed_unsearchable(store: "SqliteStore", embedder: "Embedder") -> str:
+    """Give passages and vectors to the memories that have none."""
+    from retain.core.embedding import entries
+
+    done = 0
+    await embedder.embed_query(PROBE_QUESTION)  # a remote model knows its size only after the first answer
+    while batch := await store.unsearchable(_BATCH):
+        made, model = await entries(embedder, batch)
+        await store.complete([entry for entry in made if entry.passages], model=model)
+        if not any(entry.passages for entry in made):
+            break
+        done += len(batch)
+    return f"{done:,} memories"
+
+
+async def _tell(store: "SqliteStore", problems: "list[Problem]", report: Report, *, repair: bool) -> None:
     from retain.domain.errors import StoreCorruptError
     from retain.domain.memory import Filter
 
     report.good("database", str(store.path))
-    problems = await store.check()
-    if problems and repair:
-        mended = len(problems)
-        problems = await store.repair()
-        report.good("repair", f"{mended - len(problems)} of {mended} findings mended")
     for problem in problems:
         hint = "; retain doctor --repair mends it" if problem.repairable and not repair else ""
+        if problem.name == "file-damaged" and not problem.repairable:
+            hint = "; retain doctor --repair saves what can be read"
         report.bad(problem.name, StoreCorruptError(f"{problem.detail} ({problem.count:,}){hint}"))
     if not problems:
         total = (await store.stats(Filter())).total

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 PANEL = "Serve"
 SERVER_MODULES = ("fastapi", "uvicorn", "mcp")
 
+EVERY_ADDRESS = ("0.0.0.0", "::")
+
 
 def register(app: typer.Typer, /) -> None:
     """Add the commands to `app`."""
@@ -50,8 +52,9 @@ def _announce(url: str, settings: "Settings", call: Call) -> None:
     else:
         from retain.bootstrap import database_path
 
+        exposed = settings.host in EVERY_ADDRESS
         lines = (
-            f"Retain listens on {url}",
+            f"Retain listens on {url}" + (f"   and on every other address of this machine ({settings.host})" * exposed),
             f"  REST      {url}/api   described at {url}/docs",
             f"  MCP       {url}/mcp   or, started by the client: retain mcp",
             f"  database  {one_line(str(database_path(settings.database_url).absolute()))}",

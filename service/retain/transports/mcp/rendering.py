@@ -20,6 +20,10 @@ MIN_MAX_CHARS = 500
 MAX_MAX_CHARS = 1_000_000
 EXCERPT_CHARS = 1_500
 """Longest excerpt of a memory that is not shown whole; no passage of the local model is longer."""
+METADATA_CHARS = 500
+"""Longest metadata, as JSON, that a memory among others is shown with."""
+MAX_TURNS = 10
+"""Most turns whose places a memory among others is shown with."""
 NOTICE_CHARS = 290
 """Kept free for the first and last line of an answer; the longest are those of a page with its cursor."""
 _ATTRIBUTE_CHARS = 120
@@ -85,7 +89,17 @@ def item(memory: Memory, form: JsonObject, *, snippet: str | None = None, score:
     if snippet is not None and (found := memory.content.find(snippet)) >= 0:
         start = found
     length = min(len(snippet) if snippet else EXCERPT_CHARS, EXCERPT_CHARS)
-    return Item(form, memory, start, min(start + length, len(memory.content)), _attributes(memory, score))
+    return Item(_brief(form), memory, start, min(start + length, len(memory.content)), _attributes(memory, score))
+
+
+def _brief(form: JsonObject) -> JsonObject:
+    """Return a form without what would swell a page of many: large metadata and turns; `memory_get` has them."""
+    size = len(write_json(form["metadata"]))
+    if size > METADATA_CHARS:
+        form = {**form, "metadata": {}, "metadata_chars": size}
+    if len(form.get("turns", ())) > MAX_TURNS:
+        form = {**form, "turns": [], "turns_count": len(form["turns"])}
+    return form
 
 
 def fit(items: Sequence[Item], max_chars: int) -> list[Item]:

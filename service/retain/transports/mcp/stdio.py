@@ -95,10 +95,10 @@ class _Memory:
         if not opening.done():
             opening.cancel()
         (service,) = await asyncio.gather(opening, return_exceptions=True)
+        if not isinstance(service, BaseException):
+            await service.aclose()  # also ends a download of the model
         if self._warming is not None:
             await self._warming
-        if not isinstance(service, BaseException):
-            await service.aclose()
 
 
 async def _warm(service: "MemoryService") -> None:

@@ -129,6 +129,7 @@ class TypeAnswer(BaseModel):
     type: str
     parent: str | None
     count: int
+    namespace: str | None = Field(description="Where an own type is known, with all below; null for a built-in one")
 
 
 class TypesAnswer(BaseModel):

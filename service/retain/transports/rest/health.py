@@ -47,9 +47,8 @@ async def health(request: Request) -> Response:
 async def _problem(service: MemoryService, loading: "asyncio.Task[None] | None") -> RetainError | None:
     if loading is not None and not loading.done():
         return EmbeddingError("the embedding model is being loaded")
-    if loading is not None and (failure := loading.exception()) is not None:
-        return failure if isinstance(failure, RetainError) else EmbeddingError("the embedding model can't be loaded")
     try:
+        await service.warm_up()  # at once when it is loaded; what failed at the start may work by now
         await service.require_ready()
     except RetainError as error:
         return error
