@@ -32,7 +32,7 @@ types: $(READY) ## static types, strict
 	$(BIN)/pyright
 
 bench: $(READY) ## measure and compare; writes docs/benchmarks.md
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks --packages
 
 conformance: $(READY) ## the official MCP conformance suite against our server (needs npm)
 	$(BIN)/python tests/mcp_conformance/run.py

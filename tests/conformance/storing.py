@@ -214,10 +214,8 @@ class Storing:
             "bnVsbA",
             "WzEsMl0",
             "eyJhIjoxfQ",
-            "WzEsICJcdWQ4MDAiXQ",
-            "W3RydWUsImEiXQ",
-            "WzEsImEiXQ",
             "[1]" * 300,
+            *MADE_UP,
         ],
     )
     async def test_a_made_up_cursor_is_refused(self, store: MemoryStore, cursor: str) -> None:

@@ -27,7 +27,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 async def empty(client: httpx.AsyncClient) -> None:
     """Delete everything that a service holds."""
-    body = {"states": ["active", "superseded", "archived"], "namespace": "/"}
+    body: dict[str, object] = {"states": ["active", "superseded", "archived"]}
+    tried = await client.post("/api/memories/delete", json={**body, "dry_run": True})
+    body["expected_count"] = tried.json()["count"]
     (await client.post("/api/memories/delete", json=body)).raise_for_status()
 
 

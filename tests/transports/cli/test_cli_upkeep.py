@@ -223,9 +223,9 @@ def test_doctor_finds_and_mends_what_disagrees(cli: Cli) -> None:
 
 def damaged_page(cli: Cli, name: str) -> None:
     """Fill one leaf page of a table with noise."""
-    with apsw.Connection(str(cli.database)) as connection:
-        sql = "SELECT pageno FROM dbstat WHERE name = ? AND pagetype = 'leaf' ORDER BY path LIMIT 1"
-        (page,) = connection.execute(sql, (name,)).fetchall()[0]
+    connection = apsw.Connection(str(cli.database))
+    sql = "SELECT pageno FROM dbstat WHERE name = ? AND pagetype = 'leaf' ORDER BY path LIMIT 1"
+    page = int(str(connection.execute(sql, (name,)).fetchall()[0][0]))
     connection.close()
     raw = bytearray(cli.database.read_bytes())
     raw[(page - 1) * 4096 : page * 4096] = b"\xaa" * 4096
