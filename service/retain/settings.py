@@ -103,6 +103,11 @@ class Settings(BaseModel):
     def _from_commas(cls, value: object) -> object:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
+    @field_validator("cors_origins")
+    @classmethod
+    def _as_browsers_send_it(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(origin.rstrip("/") for origin in value)
+
 
 @dataclass(frozen=True, slots=True)
 class SettingsWithSources:

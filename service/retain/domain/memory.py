@@ -306,9 +306,7 @@ class TypeCount:
 def counted_types(own: Iterable[OwnType], used: Mapping[str, int], /) -> list[TypeCount]:
     """Return built-in and own types with their use, by name; types in use that nobody knows any more as well."""
     registered = [
-        TypeCount(name, parent, used.get(name, 0), namespace)
-        for name, parent, namespace in own
-        if name not in BUILT_IN
+        TypeCount(name, parent, used.get(name, 0), namespace) for name, parent, namespace in own if name not in BUILT_IN
     ]
     named = {count.type for count in registered}
     others = [TypeCount(name, BUILT_IN.get(name), used.get(name, 0)) for name in {*BUILT_IN, *used} - named]

@@ -28,7 +28,7 @@ _COUNTED: tuple[tuple[str, str, bool, str], ...] = (
     ),
     (
         "passages-without-vectors",
-        "passages that no search by meaning finds; run: retain reembed",
+        "passages that no search by meaning finds; run: retain reembed --force",
         False,
         "SELECT count(*) FROM passage WHERE key NOT IN (SELECT passage FROM vector)",
     ),
@@ -119,7 +119,7 @@ def _vector_problems(connection: Connection) -> Generator[Problem]:
     if wrong_size:
         yield Problem(
             "vectors-of-another-size",
-            "vectors that don't fit the database's model; run: retain reembed",
+            "vectors that don't fit the database's model; run: retain reembed --force",
             wrong_size,
             False,
         )

@@ -8,7 +8,7 @@ from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
 from pydantic import BaseModel
 
 from retain.core.api import MemoryAPI
-from retain.domain.errors import RetainError
+from retain.domain.errors import InvalidInputError, RetainError
 from retain.domain.json_form import JsonObject
 from retain.domain.memory import MAX_K, Deleted, Filter, MemoryFields, Page
 from retain.transports.json_text import presentable, whole_text
@@ -87,6 +87,8 @@ async def delete(memory: MemoryAPI, arguments: DeleteArguments) -> Answer:
         return answers.deleted(
             await memory.delete_many(where, dry_run=arguments.dry_run, expected_count=arguments.expected_count)
         )
+    if arguments.expected_count not in (None, 1):
+        raise InvalidInputError("an id stands for one memory; leave expected_count out", field="expected_count")
     if arguments.dry_run:
         return answers.deleted(Deleted(((await memory.get(arguments.id)).id,), dry_run=True))
     await memory.delete(arguments.id)
