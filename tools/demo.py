@@ -6,6 +6,7 @@ Starts only what it stops again, keeps its database in a temporary folder, and f
 import asyncio
 import contextlib
 import json
+import math
 import os
 import subprocess
 import sys
@@ -291,7 +292,7 @@ async def correction_is_kept(rest: httpx.AsyncClient, console: Console) -> bool:
     grid = Table.grid(padding=(0, 2))
     grid.add_row("stored", NEW_LIMIT)
     for each in answer["similar_to"][:1]:
-        grid.add_row("similar to", f"{each['snippet']} ({each['score']:.2f})", style="yellow")
+        grid.add_row("similar to", f"{each['snippet']} ({math.floor(each['score'] * 100) / 100:.2f})", style="yellow")
     console.print(grid)
     console.print("Both are kept: which one holds is said by `supersedes`, never guessed.", style="dim")
     return kept

@@ -4,7 +4,7 @@ import hashlib
 import secrets
 from dataclasses import dataclass
 
-from retain.core.policy import LOCAL_USER, Principal
+from retain.core.policy import LOCAL_USER, MAX_AGENT_CHARS, Principal
 from retain.core.ports import Clock, KeyStore, StoredKey
 from retain.domain.errors import InvalidInputError, NotAuthenticatedError, NotFoundError
 from retain.domain.text import clean_name, normalise_namespace
@@ -38,7 +38,7 @@ class ApiKeys:
                 digest=digest(key),
                 namespace=normalise_namespace(namespace),
                 can_write=can_write,
-                agent_id=None if agent_id is None else clean_name(agent_id, field="agent_id", limit=64),
+                agent_id=None if agent_id is None else clean_name(agent_id, field="agent_id", limit=MAX_AGENT_CHARS),
                 created_at=self.clock(),
             )
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from retain.core.policy import AGENT_TAG_PREFIX, Principal
+from retain.core.policy import AGENT_TAG_PREFIX, MAX_AGENT_CHARS, Principal
 from retain.domain.errors import InvalidInputError, TooLargeError
 from retain.domain.ids import new_id, parse_id, shortened
 from retain.domain.memory import (
@@ -25,7 +25,6 @@ from retain.domain.memory import (
 from retain.domain.ontology import BUILT_IN, known_type, type_name
 from retain.domain.text import (
     MAX_NAME_CHARS,
-    MAX_TAG_CHARS,
     clean_name,
     clean_text,
     content_hash,
@@ -41,7 +40,6 @@ MAX_METADATA_DEPTH = 32
 MAX_ROLE_CHARS = 40
 MAX_MERGED_TAGS = 100_000
 """Most tags of an imported memory: each duplicate that was stored may have added its own."""
-_MAX_AGENT_CHARS = MAX_TAG_CHARS - len(AGENT_TAG_PREFIX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +59,7 @@ class Intake:
             PermissionDeniedError: the namespace or the agent is not the principal's.
         """
         content = clean_text(new.content, field="content", limit=self.max_content_chars)
-        agent_id = self.principal.agent_for(optional_name(new.agent_id, "agent_id", _MAX_AGENT_CHARS))
+        agent_id = self.principal.agent_for(optional_name(new.agent_id, "agent_id", MAX_AGENT_CHARS))
         return Memory(
             id=new_id(),
             content=content,
@@ -95,7 +93,7 @@ class Intake:
             tags=normalise_tags(memory.tags, limit=MAX_MERGED_TAGS),  # merges may have brought more than one store can
             metadata=clean_metadata(memory.metadata),
             namespace=self.principal.namespace_for(normalise_namespace(memory.namespace)),
-            agent_id=self.principal.agent_for(optional_name(memory.agent_id, "agent_id", _MAX_AGENT_CHARS)),
+            agent_id=self.principal.agent_for(optional_name(memory.agent_id, "agent_id", MAX_AGENT_CHARS)),
             conversation_id=optional_name(memory.conversation_id, "conversation_id"),
             sequence=_sequence(memory.sequence),
             superseded_by=None

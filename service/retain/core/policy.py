@@ -7,6 +7,8 @@ from retain.domain.memory import Filter, Memory
 from retain.domain.text import ROOT, is_within, normalise_namespace
 
 AGENT_TAG_PREFIX = "agent:"
+MAX_AGENT_CHARS = 64
+"""Longest agent id, by whichever way it comes: header, field or key."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from retain.auth.api_keys import ApiKeys
-from retain.core.policy import LOCAL_USER, Principal
+from retain.core.policy import LOCAL_USER, MAX_AGENT_CHARS, Principal
 from retain.domain.errors import (
     InvalidInputError,
     NotAuthenticatedError,
@@ -35,7 +35,6 @@ MCP_BODY_LIMIT = 4 * 1024 * 1024
 """The same for a request over MCP."""
 UNLIMITED_PATHS = frozenset(("/api/import",))
 """Bodies that are read as a stream, line by line."""
-MAX_AGENT_CHARS = 64
 _SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS"))
 _PROXY_HEADERS = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
 _MISDIRECTED = 421

@@ -1,5 +1,6 @@
 """How memories, hits and outcomes look to people, at 80 columns and more."""
 
+import math
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -115,7 +116,7 @@ def show_similar(similar: Iterable["Similar"], out: Output, /) -> None:
             Text.assemble(
                 ("similar to ", "yellow"),
                 (each.id, _ID_STYLE),
-                f" ({each.score:.2f}): ",
+                f" ({math.floor(each.score * 100) / 100:.2f}): ",  # 1.00 is for the same text only
                 clipped(one_line(each.snippet), _MOST_SNIPPET_CELLS, ellipsis=out.glyphs.ellipsis),
             )
         )

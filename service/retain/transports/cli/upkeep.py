@@ -37,17 +37,15 @@ async def reembed_database(
     import asyncio
 
     from retain.bootstrap import choose_embedder, open_store
+    from retain.core.reembed import is_due
 
     settings = call.local("reembed")
     embedder = await asyncio.to_thread(choose_embedder, settings)
     store = await open_store(settings)
     try:
         old = await store.model()
-        if old is not None:
-            await embedder.embed_query("dimensions")  # fetches it; a model that can't be had costs no backup
-        if old is None or (old.id == embedder.model_id and not force):
-            saved = embedded = None
-        else:
+        saved = embedded = None
+        if await is_due(store, embedder, force=force):  # fetches the model: one that can't be had costs no backup
             saved = await _back_up(store, store.path, embedder, call) if backup else None
             embedded = await _embed_all(store, embedder)
         new = await store.model()
@@ -71,7 +69,7 @@ async def _back_up(store: "ReembeddableStore", path: Path, embedder: "Embedder",
         call.out.remark(f"backup: {earlier[-1]}, of the attempt that now goes on")
         return earlier[-1]
     copy = path.with_name(f"{path.stem}.before-reembed-{datetime.now(UTC):%Y%m%dT%H%M%S}{path.suffix}")
-    await store.backup(str(copy))  # type: ignore[attr-defined]
+    await store.backup(str(copy))
     call.out.remark(f"backup: {copy}")
     return copy
 
@@ -93,13 +91,12 @@ async def _embed_all(store: "ReembeddableStore", embedder: "Embedder") -> int:
 
 
 def _outcome(old: "Model | None", new: "Model | None", embedded: int | None) -> str:
-    if old is None or new is None:
+    if new is None:
         return "nothing to do: the database holds no memory yet and takes the model of the first one"
     if embedded is None:
         return f"nothing to do: the database has the vectors of {new.id} ({new.dimensions} dimensions) already"
-    return (
-        f"embedded {counted(embedded, 'memory', 'memories')} with {new.id} ({new.dimensions} dimensions); "
-        f"before: {old.id} ({old.dimensions})"
+    return f"embedded {counted(embedded, 'memory', 'memories')} with {new.id} ({new.dimensions} dimensions)" + (
+        f"; before: {old.id} ({old.dimensions})" if old is not None else ""
     )
 
 

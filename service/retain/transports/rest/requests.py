@@ -1,6 +1,6 @@
 """What the routes share: on whose behalf they act, and how queries and headers are read."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from email.message import Message
 from typing import Annotated, Any, TypeVar, cast
 
@@ -140,16 +140,12 @@ def json_answer(form: object, /, status: int = 200, headers: dict[str, str] | No
     return Response(body, status, headers, "application/json")
 
 
-def lines_of(chunks: AsyncIterator[bytes], /, *, limit: int) -> AsyncIterator[bytes]:
+async def lines_of(chunks: AsyncIterator[bytes], /, *, limit: int) -> AsyncGenerator[bytes, None]:
     """Yield the lines of a byte stream without their ends, the empty ones left out.
 
     Raises:
         InvalidInputError: a line is longer than `limit` bytes.
     """
-    return _lines(chunks, limit)
-
-
-async def _lines(chunks: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
     rest = bytearray()
     async for chunk in chunks:
         *whole, last = chunk.split(b"\n")

@@ -85,7 +85,7 @@ def _line(record: Record) -> bytes:
 async def import_records(request: Request, service: Service) -> Response:
     """Import an export; what is there already is left alone. The body may have any length."""
     require_utf8(request)
-    async with aclosing(cast("Any", lines_of(request.stream(), limit=LINE_LIMIT))) as lines:
+    async with aclosing(lines_of(request.stream(), limit=LINE_LIMIT)) as lines:
         return json_answer(imported_to_json(await service.import_records(_records(lines))))
 
 
