@@ -17,10 +17,12 @@ from benchmarks.bench import Bench
 from benchmarks.measures import (
     embedding,
     filling,
+    importing,
     installing,
     killing,
     load,
     recalling,
+    scaling,
     sharing,
     starting,
     storing,
@@ -29,14 +31,16 @@ from benchmarks.plan import PLANS
 from benchmarks.processes import ROOT
 from benchmarks.ratios import ratios
 from benchmarks.readings import Readings
-from benchmarks.report import judge, markdown, show, write_into, write_json
+from benchmarks.report import MARKS, judge, markdown, show, write_into, write_json
 
 Measure = Callable[[Bench], Readings]
 MEASURES: dict[str, Measure] = {
     "embedding": embedding.measure,
     "starting": starting.measure,
     "filling": filling.measure,
+    "importing": importing.measure,
     "recalling": recalling.measure,
+    "scaling": scaling.measure,
     "storing": storing.measure,
     "load": load.measure,
     "sharing": sharing.measure,
@@ -85,8 +89,8 @@ def main(words: Sequence[str] | None = None) -> int:
     show(rows, plan, about, console)
     suffix = "" if plan.name == "standard" else f"-{plan.name}"
     write_json(VAR / f"benchmarks{suffix}.json", rows, plan, about)
-    if plan.name == "standard" and not asked.only and not broken:
-        write_into(PAGE, markdown(rows, plan, about))
+    if plan.name in MARKS and not asked.only and not broken:
+        write_into(PAGE, plan.name, markdown(rows, plan, about))
     failed = [row.figure.what for row in rows if row.verdict == "failed"]
     for what in failed + broken:
         console.print(f"[red]failed:[/] {what}")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from benchmarks.corpus import KnownVectors, fill, opened, real_embedder
 from benchmarks.plan import Plan
+from benchmarks.scale import Scaled, real, synthetic
 from benchmarks.texts import Text, texts
 from retain.core.ports import Embedder
 
@@ -62,6 +63,17 @@ class Bench:
     def large(self) -> Path:
         """A database with all texts of `stored`. Written only by the last measure that uses it."""
         return self._filled("large", self.plan.large)
+
+    @cached_property
+    def scaled(self) -> Scaled:
+        """A database of short memories with real vectors. Not to be written: copy it."""
+        asked = self.plan.operations + self.plan.warm_up
+        return real(self.folder / "scale.db", self.plan.scale, self.known, self.embedder, asked)
+
+    @cached_property
+    def huge(self) -> Scaled:
+        """A database of short memories with synthetic vectors, kept from run to run."""
+        return synthetic(self._cache, self.plan.huge, self.plan.operations + self.plan.warm_up)
 
     def copy(self, database: Path, name: str) -> Path:
         """Return a copy of a closed database."""

@@ -15,7 +15,8 @@ from benchmarks.readings import Reading, Readings
 
 Verdict = Literal["ok", "missed", "failed", ""]
 """ok; missed, which is told; failed, which fails the run; empty where nothing is asked."""
-BEGIN, END = "<!-- last run: begin -->", "<!-- last run: end -->"
+MARKS = {name: (f"<!-- last {name} run: begin -->", f"<!-- last {name} run: end -->") for name in ("standard", "full")}
+"""By plan: where the page has the table of its last run."""
 _COLOURS = {"ok": "green", "missed": "yellow", "failed": "red", "": ""}
 
 
@@ -53,7 +54,7 @@ def judge(readings: Readings, plan: Plan, /, *, strict: bool = False) -> list[Ro
 
 
 def _verdict(figure: Figure, value: float, plan: Plan, strict: bool) -> Verdict:
-    if not figure.asked or plan.large < figure.from_memories:
+    if not figure.asked or (plan.scale if figure.key.startswith("scale") else plan.large) < figure.from_memories:
         return ""
     excess = figure.excess(value)
     if excess == 0:
@@ -90,17 +91,18 @@ def markdown(rows: Iterable[Row], plan: Plan, machine: Mapping[str, object], /) 
     return "\n".join(lines)
 
 
-def write_into(page: Path, table: str, /) -> None:
-    """Put `table` between the marks of a Markdown page.
+def write_into(page: Path, plan: str, table: str, /) -> None:
+    """Put `table` between the marks of a plan on a Markdown page.
 
     Raises:
-        ValueError: the page has no marks.
+        ValueError: the page has no such marks.
     """
-    before, begin, rest = page.read_text("utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise ValueError(f"{page.name} has no place for the table between {BEGIN} and {END}")
-    page.write_text(f"{before}{BEGIN}\n\n{table}\n\n{END}{after}", "utf-8")
+    begin, end = MARKS[plan]
+    before, found_begin, rest = page.read_text("utf-8").partition(begin)
+    _, found_end, after = rest.partition(end)
+    if not (found_begin and found_end):
+        raise ValueError(f"{page.name} has no place for the table between {begin} and {end}")
+    page.write_text(f"{before}{begin}\n\n{table}\n\n{end}{after}", "utf-8")
 
 
 def write_json(file: Path, rows: Iterable[Row], plan: Plan, machine: Mapping[str, object], /) -> None:
@@ -128,8 +130,8 @@ def write_json(file: Path, rows: Iterable[Row], plan: Plan, machine: Mapping[str
 
 
 def _sized(what: str, plan: Plan) -> str:
-    for word, count in (("small", plan.small), ("large", plan.large)):
-        what = what.replace(word, f"{count:,}")
+    for word in ("small", "large", "scale", "huge"):
+        what = what.replace(word, f"{getattr(plan, word):,}")
     return what
 
 

@@ -68,13 +68,20 @@ class Author:
 
     def write(self) -> Iterator[Text]:
         """Yield memories without end, no two alike."""
-        seen: set[tuple[str, ...]] = set()
+        return map(self._text, self._subjects())
+
+    def write_short(self) -> Iterator[Text]:
+        """Yield memories of one sentence without end, no two alike."""
+        return map(self._short_text, self._subjects())
+
+    def _subjects(self) -> Iterator[dict[str, str]]:
+        seen: set[int] = set()
         while True:
             subject = self._subject()
-            key = (subject["project"], subject["component"], subject["asked"])
+            key = hash((subject["project"], subject["component"], subject["asked"]))
             if key not in seen:
                 seen.add(key)
-                yield self._text(subject)
+                yield subject
 
     def _subject(self) -> dict[str, str]:
         random_ = self._random
@@ -100,8 +107,15 @@ class Author:
         sentences = [self._filled(openings, subject), self._filled(closings, subject)]
         while (missing := WORDS_ASKED - _count(sentences)) > 5:
             sentences.insert(-1, self._filled(_LONG_ASIDES if missing > 17 else _SHORT_ASIDES, subject))
-        tags = (subject["component"], subject["kind"], self._nouns.draw(self._random))
-        return Text(" ".join(sentences), self._filled(questions, subject), tags)
+        return Text(" ".join(sentences), self._filled(questions, subject), self._tags(subject))
+
+    def _short_text(self, subject: dict[str, str]) -> Text:
+        _, _, questions = _SHAPES[subject["kind"]]
+        sentence = self._filled(_SENTENCES[subject["kind"]], subject)
+        return Text(sentence, self._filled(questions, subject), self._tags(subject))
+
+    def _tags(self, subject: dict[str, str]) -> tuple[str, ...]:
+        return subject["component"], subject["kind"], self._nouns.draw(self._random)
 
     def _filled(self, shapes: Sequence[str], subject: dict[str, str]) -> str:
         random_ = self._random
@@ -169,6 +183,20 @@ _SHAPES: dict[str, tuple[Sequence[str], Sequence[str], Sequence[str]]] = {
     ),
 }
 """By kind: openings, closings, questions."""
+
+_SENTENCES = {
+    "incident": (
+        "The {project} {component} {told}.",
+        "{person}: the {component} of {project} {told}.",
+        "{when} the {project} {component} {told}.",
+    ),
+    "setting": (
+        "The {project} {component} has a {told} of {after}.",
+        "{ticket}: {told} of the {project} {component} is {after}, was {before}.",
+        "{person} set the {told} of {project}'s {component} to {after}.",
+    ),
+}
+"""By kind: memories of one sentence."""
 
 _LONG_ASIDES = (
     "Nobody had {v1} the {a1} {n1}, so the {n2} looked {a2} until {other} compared it with the {n3} of last week.",

@@ -1,8 +1,8 @@
 """Processes that write to a database which others write to as well, or that are killed while they do.
 
-`python -m benchmarks.workers mixed|write DATABASE SEED SECONDS`. They embed by hashing instead of by the model: it
-takes no time, so they meet each other at the file a hundred times as often. What they did is told line by line, an
-acknowledgement only after the call has returned.
+`python -m benchmarks.workers mixed|crowd|shown|write DATABASE SEED SECONDS`. They embed by hashing instead of by the
+model: it takes no time, so they meet each other at the file a hundred times as often. What they did is told line by
+line, an acknowledgement only after the call has returned.
 """
 
 import asyncio
@@ -14,8 +14,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.corpus import opened, settings
+from benchmarks.scale import ReadyVectors
 from benchmarks.texts import Author, Text
-from retain.bootstrap import choose_embedder
+from retain.bootstrap import choose_embedder, make_service, open_store
 from retain.core.ports import Embedder
 from retain.core.service import MemoryService
 from retain.domain.errors import RetainError
@@ -95,6 +96,47 @@ async def mixed(database: Path, seed: int, seconds: float) -> None:
     await service.aclose()
 
 
+async def crowd(database: Path, seed: int, seconds: float) -> None:
+    """Store three times and recall seven times in turns, then tell `summary` and the counts."""
+    service = await named_like(database)
+    texts = Author(seed).write_short()
+    done, writes, errors = 0, 0, []
+    tell("ready")
+    await asyncio.to_thread(sys.stdin.readline)
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        text = next(texts)
+        try:
+            if done % 10 in (0, 3, 6):
+                await service.store(text.content)
+                writes += 1
+            else:
+                await service.recall(text.question)
+            done += 1
+        except RetainError as error:
+            errors.append(f"{error.code}: {error}")
+    tell("summary", json.dumps({"done": done, "writes": writes, "errors": errors}))
+    await service.aclose()
+
+
+async def shown(database: Path, _seed: int, _seconds: float) -> None:
+    """Store each line of the input, and say so."""
+    service = await named_like(database)
+    tell("ready")
+    while line := (await asyncio.to_thread(sys.stdin.readline)).strip():
+        await service.store(line)
+        tell("stored")
+    await service.aclose()
+
+
+async def named_like(database: Path) -> MemoryService:
+    """Return a service whose vectors are hashed words under the name of the database's own model."""
+    store = await open_store(settings(database))
+    model = await store.model()
+    assert model is not None
+    return make_service(store, ReadyVectors(model.id, {}), settings(database))
+
+
 async def write(database: Path, seed: int, seconds: float) -> None:
     """Write until killed, or until the time is over."""
     _, service = await opened(database, hashing())
@@ -108,7 +150,7 @@ async def write(database: Path, seed: int, seconds: float) -> None:
 def main() -> None:
     """Run the worker that the arguments name."""
     name, database, seed, seconds = sys.argv[1:]
-    work = {"mixed": mixed, "write": write}[name]
+    work = {"mixed": mixed, "crowd": crowd, "shown": shown, "write": write}[name]
     asyncio.run(work(Path(database), int(seed), float(seconds)))
 
 

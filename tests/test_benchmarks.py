@@ -21,10 +21,9 @@ from benchmarks.measures.recalling import candidates
 from benchmarks.plan import PLANS, Plan
 from benchmarks.ratios import PAIRS, ratios
 from benchmarks.readings import Reading, Readings, Stopwatch
-from benchmarks.report import BEGIN, END, judge, markdown, show, write_into
+from benchmarks.report import MARKS, judge, markdown, show, write_into
 from benchmarks.texts import texts
-from retain.core.ports import Embedder, MemoryStore
-from retain.domain.scoring import Candidate
+from retain.core.ports import Chosen, Embedder, MemoryStore
 
 STANDARD = PLANS["standard"]
 MACHINE: dict[str, object] = {"date": "2026-12-01", "processor": "A | B", "libraries": {"numpy": "2"}}
@@ -37,7 +36,7 @@ class Slowed:
         self._store = store
         self._by_s = by_s
 
-    async def candidates(self, *args: Any, **more: Any) -> Sequence[Candidate]:
+    async def candidates(self, *args: Any, **more: Any) -> Sequence[Chosen]:
         until = time.process_time() + self._by_s
         while time.process_time() < until:
             pass
@@ -53,7 +52,7 @@ def test_a_tiny_run_measures_everything_that_needs_no_package_index(tmp_path: Pa
     expected = {figure.key for figure in FIGURES if not figure.key.startswith(("packages_", "megabytes_"))}
     assert set(readings) == expected
     facts = [row for row in judge(readings, PLANS["tiny"]) if row.figure.kind == "fact"]
-    assert {row.figure.key: row.reading for row in facts if row.verdict != "ok"} == {}
+    assert {row.figure.key: row.reading for row in facts if row.verdict == "failed"} == {}
 
 
 async def test_a_slowed_down_store_fails_the_gate_and_the_store_itself_does_not(
@@ -128,13 +127,13 @@ def test_the_table_shows_what_was_asked_and_measured() -> None:
 
 def test_the_page_keeps_its_frame_and_gets_the_new_table(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
-    write_into(page, "new")
-    write_into(page, "newer")
-    assert page.read_text() == f"before\n{BEGIN}\n\nnewer\n\n{END}\nafter\n"
-    page.write_text("no marks")
+    begin, end = MARKS["full"]
+    page.write_text(f"before\n{begin}\nold\n{end}\nafter\n")
+    write_into(page, "full", "new")
+    write_into(page, "full", "newer")
+    assert page.read_text() == f"before\n{begin}\n\nnewer\n\n{end}\nafter\n"
     with pytest.raises(ValueError, match="no place"):
-        write_into(page, "new")
+        write_into(page, "standard", "new")
 
 
 @pytest.mark.parametrize(("value", "code"), [(1.0, 0), (0.5, 1)])

@@ -15,7 +15,7 @@ def measure(bench: Bench) -> Readings:
     readings = asyncio.run(_speed(bench))
     size = sum(file.stat().st_size for file in bench.folder.glob(f"{bench.large.name}*"))
     per_memory = size / bench.plan.large
-    remark = f"{size / 1e6:.1f} MB in the file after closing; 2,200 asked of a later version"
+    remark = f"{size / 1e6:.1f} MB in the file after closing"
     return readings | {"disk": Reading(per_memory, remark)}
 
 

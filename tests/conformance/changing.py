@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import timedelta
 
+import numpy as np
 import pytest
 
 from retain.core.ports import Capability, EventLog, MemoryStore
@@ -14,7 +15,7 @@ from retain.domain.errors import (
     StoreUnavailableError,
 )
 from retain.domain.memory import EVERYTHING, Filter, Model, Page, Tombstone
-from tests.conformance.asking import LATER, contents, found_by_words, put
+from tests.conformance.asking import LATER, candidates, contents, found_by_words, put
 from tests.conformance.making import MODEL, START, edit, entry, unit
 
 
@@ -30,7 +31,7 @@ class Changing:
             "The greenhouse needs new pumps", START, START + timedelta(seconds=60))  # fmt: skip
         assert await found_by_words(store, "Payroll") == []
         assert await found_by_words(store, "greenhouse pumps") == [id_]
-        (found,) = await store.candidates(Filter(), 5, vector=unit(1), model=MODEL)
+        (found,) = await candidates(store, Filter(), 5, vector=unit(1), model=MODEL)
         assert (found.semantic or 0) < 0.7
 
     async def test_an_edit_changes_the_given_fields_only(self, store: MemoryStore) -> None:
@@ -83,12 +84,12 @@ class Changing:
             (id_,) = await put(store, entry("The staging DB moved to port 6543.", vector=unit(1), after=cycle))
             assert (await store.list(Filter(), Page())).total == 1
             assert await found_by_words(store, "which port is staging on") == [id_]
-            (found,) = await store.candidates(Filter(), 5, vector=unit(1), model=MODEL)
+            (found,) = await candidates(store, Filter(), 5, vector=unit(1), model=MODEL)
             assert found.memory_id == id_
             assert (await store.get([id_]))[0].created_at == START + timedelta(seconds=cycle)
             assert id_ not in {stone.id for stone in await store.tombstones(Filter())}
             assert await store.delete(Filter(ids=(id_,)), at=LATER) == [id_]
-            assert await store.candidates(EVERYTHING, 5, vector=unit(1), text="staging", model=MODEL) == []
+            assert await candidates(store, EVERYTHING, 5, vector=unit(1), text="staging", model=MODEL) == []
         assert len(await store.tombstones(Filter())) == 3
 
     async def test_a_deleted_memory_is_shown_nowhere(self, store: MemoryStore) -> None:
@@ -172,8 +173,8 @@ class Changing:
         vector = unit(1, dimensions=48)
         attempts = [
             store.put([entry("new", vector=vector)], model=other),
-            store.candidates(Filter(), 5, vector=vector, model=other),
-            store.similar(vector, Filter(), 5, model=other),
+            candidates(store, Filter(), 5, vector=vector, model=other),
+            store.similar(np.stack([vector]), Filter(), 5, model=other),
             store.update(id_, edit("new", vector=vector), model=other),
         ]
         for attempt in attempts:
@@ -186,14 +187,14 @@ class Changing:
 
     async def test_an_emptied_store_takes_another_model(self, store: MemoryStore) -> None:
         await put(store, entry("one"))
-        await store.candidates(Filter(), 5, vector=unit(1), model=MODEL)
+        await candidates(store, Filter(), 5, vector=unit(1), model=MODEL)
         await store.delete(Filter(), at=LATER)
         assert await store.model() is None
         other = Model("other-model", 48)
         vector = unit(1, dimensions=48)
         await store.put([entry("two", vector=vector)], model=other)
         assert await store.model() == other
-        (found,) = await store.candidates(Filter(), 5, vector=vector, model=other)
+        (found,) = await candidates(store, Filter(), 5, vector=vector, model=other)
         assert found.semantic == pytest.approx(1, abs=1e-5)
 
     async def test_events_tell_what_changed_in_order(self, store: MemoryStore) -> None:
@@ -216,6 +217,6 @@ class Changing:
     async def test_a_closed_store_says_so(self, store: MemoryStore) -> None:
         await store.aclose()
         await store.aclose()
-        for late in (store.get([]), store.put([entry("late")], model=MODEL), store.candidates(Filter(), 1, text="x")):
+        for late in (store.get([]), store.put([entry("late")], model=MODEL), candidates(store, Filter(), 1, text="x")):
             with pytest.raises(StoreUnavailableError):
                 await late

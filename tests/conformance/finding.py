@@ -1,14 +1,17 @@
 """The contract: filters and searches."""
 
+import asyncio
 from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from retain.core.ports import MemoryStore
 from retain.domain.memory import EVERYTHING, Filter, Passage
-from tests.conformance.asking import LATER, contents, found_by_words, put
+from retain.domain.scoring import Candidates
+from tests.conformance.asking import LATER, candidates, contents, found_by_words, put
 from tests.conformance.making import MODEL, START, edit, entry, towards, unit
 
 
@@ -47,7 +50,7 @@ class Finding:
         assert sorted(await contents(store, Filter(namespace="/a"))) == ["/a", "/a/b"]
         assert sorted(await contents(store, Filter(namespace="/"))) == sorted(places)
         assert await contents(store, Filter(namespace="/a/b/c")) == []
-        assert [m.memory_id for m in await store.candidates(Filter(namespace="/x"), 5, text="a")] == []
+        assert [m.memory_id for m in await candidates(store, Filter(namespace="/x"), 5, text="a")] == []
 
     async def test_types_are_counted_with_their_parents(self, store: MemoryStore) -> None:
         # C019
@@ -130,7 +133,7 @@ class Finding:
         )
         assert await contents(store, Filter(metadata=many)) == ["quokka"]
         assert await contents(store, Filter(tags=tags, tag_match="all")) == ["quokka"]
-        assert len(await store.candidates(Filter(tags=tags, tag_match="all"), 5, text="quokka zebra")) == 1
+        assert len(await candidates(store, Filter(tags=tags, tag_match="all"), 5, text="quokka zebra")) == 1
 
     async def test_both_searches_give_both_values(self, store: MemoryStore) -> None:
         near, worded = await put(
@@ -138,16 +141,16 @@ class Finding:
         )
         query = unit(1)
         found = {
-            c.memory_id: c for c in await store.candidates(Filter(), 1, vector=query, text="quokkaflux", model=MODEL)
+            c.memory_id: c for c in await candidates(store, Filter(), 1, vector=query, text="quokkaflux", model=MODEL)
         }
         assert found.keys() == {near, worded}
         assert found[near].semantic == pytest.approx(1, abs=1e-5)
         assert found[near].keyword == 0
         assert found[worded].semantic == pytest.approx(float(unit(2) @ query), abs=0.01)
         assert 0.3 < (found[worded].keyword or 0) < 0.6
-        only_vector = await store.candidates(Filter(), 5, vector=query, model=MODEL)
+        only_vector = await candidates(store, Filter(), 5, vector=query, model=MODEL)
         assert [c.keyword for c in only_vector] == [None, None]
-        only_text = await store.candidates(Filter(), 5, text="quokkaflux")
+        only_text = await candidates(store, Filter(), 5, text="quokkaflux")
         assert [(c.memory_id, c.semantic) for c in only_text] == [(worded, None)]
 
     async def test_cosines_run_from_minus_one_to_one(self, store: MemoryStore) -> None:
@@ -157,7 +160,7 @@ class Finding:
         same, against, across = await put(
             store, entry("A", vector=axis), entry("B", vector=-axis), entry("C", vector=aside)
         )
-        found = {c.memory_id: c.semantic for c in await store.candidates(Filter(), 3, vector=axis, model=MODEL)}
+        found = {c.memory_id: c.semantic for c in await candidates(store, Filter(), 3, vector=axis, model=MODEL)}
         assert found[same] == pytest.approx(1, abs=1e-5)
         assert found[against] == pytest.approx(-1, abs=1e-5)
         assert found[across] == pytest.approx(0, abs=0.01)
@@ -170,20 +173,21 @@ class Finding:
         await store.put(noise + rare, model=MODEL)
         kept = {one.memory.id for one in rare}
         where = Filter(tags=("keep",))
-        assert {c.memory_id for c in await store.candidates(where, 5, vector=query, model=MODEL)} == kept
-        assert {c.memory_id for c in await store.candidates(where, 5, text="kubernetes rollout")} == kept
-        assert {s.id for s in await store.similar(query, where, 5, model=MODEL)} == kept
+        assert {c.memory_id for c in await candidates(store, where, 5, vector=query, model=MODEL)} == kept
+        assert {c.memory_id for c in await candidates(store, where, 5, text="kubernetes rollout")} == kept
+        (similar,) = await store.similar(np.stack([query]), where, 5, model=MODEL)
+        assert {one.id for one in similar} == kept
 
     async def test_hidden_memories_are_not_candidates(self, store: MemoryStore) -> None:
         (id_,) = await put(store, entry("quokkaflux", vector=unit(1)))
-        await store.candidates(Filter(), 5, vector=unit(1), text="quokkaflux", model=MODEL)
+        await candidates(store, Filter(), 5, vector=unit(1), text="quokkaflux", model=MODEL)
         await store.update(id_, edit(archived_at=START))
-        assert await store.candidates(Filter(), 5, vector=unit(1), text="quokkaflux", model=MODEL) == []
-        assert await store.similar(unit(1), Filter(), 5, model=MODEL) == []
+        assert await candidates(store, Filter(), 5, vector=unit(1), text="quokkaflux", model=MODEL) == []
+        assert await store.similar(np.stack([unit(1)]), Filter(), 5, model=MODEL) == [[]]
         assert await store.containing("quokka", Filter(), 5) == []
-        assert len(await store.candidates(EVERYTHING, 5, vector=unit(1), text="quokkaflux", model=MODEL)) == 1
+        assert len(await candidates(store, EVERYTHING, 5, vector=unit(1), text="quokkaflux", model=MODEL)) == 1
         await store.update(id_, edit(archived_at=None))
-        assert len(await store.candidates(Filter(), 5, vector=unit(1), text="quokkaflux", model=MODEL)) == 1
+        assert len(await candidates(store, Filter(), 5, vector=unit(1), text="quokkaflux", model=MODEL)) == 1
 
     @pytest.mark.parametrize(
         ("query", "text"),
@@ -236,8 +240,8 @@ class Finding:
     ) -> None:
         # C021
         await put(store, entry("the payroll runs on Fridays", vector=unit(1)))
-        assert await store.candidates(Filter(), 5, text=query) == []
-        (found,) = await store.candidates(Filter(), 5, text=query, vector=unit(1), model=MODEL)
+        assert await candidates(store, Filter(), 5, text=query) == []
+        (found,) = await candidates(store, Filter(), 5, text=query, vector=unit(1), model=MODEL)
         assert found.keyword == 0
 
     async def test_a_query_of_stop_words_finds_them(self, store: MemoryStore) -> None:
@@ -281,7 +285,7 @@ class Finding:
         (id_, *_) = await put(store, entry("ERR_7Q2X at worker 12"), *filler)
 
         async def value(query: str) -> float:
-            return max((c.keyword or 0 for c in await store.candidates(Filter(), 50, text=query)), default=0)
+            return max((c.keyword or 0 for c in await candidates(store, Filter(), 50, text=query)), default=0)
 
         assert (await found_by_words(store, "ERR_7Q2X"))[0] == id_
         assert await value("ERR_7Q2X") > 0.4
@@ -289,18 +293,103 @@ class Finding:
         assert await value("unheard zebra quagga worker") < 0.1
         assert await value("unheard zebra") == 0
 
+    async def test_what_other_namespaces_hold_changes_no_keyword_value(self, store: MemoryStore) -> None:
+        here = Filter(namespace="/team/a")
+        await put(
+            store,
+            *(entry(f"the rollout of worker {n} went well", namespace="/team/a") for n in range(120)),
+            entry("ERR_7Q2X at worker 12", namespace="/team/a/b"),
+        )
+        before = await candidates(store, here, 200, text="rollout worker ERR_7Q2X unheard")
+        assert len({one.keyword for one in before}) > 1
+        others = [
+            entry(f"ERR_7Q2X unheard {n} " * 30, namespace=place) for n in range(100) for place in ("/", "/team", "/z")
+        ]
+        await put(store, *others)
+        assert await candidates(store, here, 200, text="rollout worker ERR_7Q2X unheard") == before
+
+    async def test_other_filters_change_no_keyword_value(self, store: MemoryStore) -> None:
+        await put(store, *(entry(f"worker {n} of fleet {n % 3}", ["odd"] if n % 2 else []) for n in range(150)))
+        await put(store, entry("worker of old", archived_at=START))
+        everywhere = {one.memory_id: one for one in await candidates(store, EVERYTHING, 500, text="worker fleet 2")}
+        assert len(everywhere) == 151
+        for where in (Filter(tags=("odd",)), Filter(states=frozenset(("archived",))), Filter(exclude_tags=("odd",))):
+            found = await candidates(store, where, 500, text="worker fleet 2")
+            assert found and all(one == everywhere[one.memory_id] for one in found)
+
+    async def test_a_small_namespace_in_a_big_store_gets_all_its_results_for_common_words(
+        self, store: MemoryStore
+    ) -> None:
+        await put(store, *(entry(f"the common rollout {n}", namespace="/big") for n in range(600)))
+        ids = await put(store, *(entry(f"a common rollout here {n}", namespace="/small") for n in range(7)))
+        found = await candidates(store, Filter(namespace="/small"), 50, text="common rollout")
+        assert sorted(one.memory_id for one in found) == sorted(ids)
+        assert all((one.keyword or 0) > 0.3 for one in found)
+
+    async def test_a_word_counts_once_and_shorter_passages_count_more(self, store: MemoryStore) -> None:
+        once, often, short = await put(
+            store, entry("quokka in the wide garden"), entry("quokka quokka in a garden"), entry("quokka here")
+        )
+        value = {one.memory_id: one.keyword or 0 for one in await candidates(store, Filter(), 5, text="quokka")}
+        assert value[once] == value[often] < value[short]
+
+    async def test_all_that_is_chosen_is_read_whatever_is_deleted_meanwhile(self, store: MemoryStore) -> None:
+        ids = await put(store, *(entry(f"note {n}") for n in range(60)))
+        counts: list[tuple[int, int]] = []
+
+        async def look() -> None:
+            offered: list[int] = []
+
+            def every(candidates: Candidates) -> NDArray[np.intp]:
+                offered.append(len(candidates))
+                return np.arange(len(candidates))
+
+            chosen = await store.candidates(Filter(), 100, every, vector=unit(1), text="note", model=MODEL)
+            counts.append((offered[0] if offered else 0, len(chosen)))
+
+        for id_ in ids:
+            await asyncio.gather(look(), store.delete(Filter(ids=(id_,)), at=LATER), look())
+        assert all(offered == read for offered, read in counts)
+        assert counts[0][0] >= 59 and counts[-1][0] <= 1
+
+    async def test_candidates_of_one_memory_come_in_reading_order_under_one_number(self, store: MemoryStore) -> None:
+        content = "alpha one. alpha two. alpha three."
+        three = [Passage(0, 10), Passage(11, 21), Passage(22, 34)]
+        vectors = np.stack([unit(1), unit(2), unit(3)])
+        offered: list[Candidates] = []
+
+        def last(candidates: Candidates) -> NDArray[np.intp]:
+            offered.append(candidates)
+            return np.array([5, 0], dtype=np.intp)
+
+        ids = await put(
+            store,
+            replace(entry(content), passages=three, vectors=vectors),
+            replace(entry(content, conversation_id="c"), passages=three, vectors=vectors),
+        )
+        chosen = await store.candidates(Filter(), 10, last, vector=unit(1), text="alpha", model=MODEL)
+        numbers = offered[0].memories.tolist()
+        assert sorted(numbers) == [min(numbers)] * 3 + [max(numbers)] * 3
+        spans = {one.place: (one.memory.id, one.start, one.end) for one in chosen}
+        assert [one.place for one in chosen] == [5, 0]
+        assert (spans[5][1:], spans[0][1:]) == ((22, 34), (0, 10))
+        assert {spans[5][0], spans[0][0]} == set(ids)
+        newer = spans[5 if numbers[5] > numbers[0] else 0]
+        assert newer[0] == ids[1]
+
     async def test_a_memory_of_many_passages_is_found_by_each_and_similar_once(self, store: MemoryStore) -> None:
         content = "alpha beta. gamma delta. epsilon zeta."
         passages = [Passage(0, 11), Passage(12, 24), Passage(25, 38)]
         vectors = np.stack([unit(1), unit(2), unit(3)])
         long = replace(entry(content), passages=passages, vectors=vectors)
         ids = await put(store, long, entry("other", vector=unit(9)))
-        (best,) = await store.candidates(Filter(), 1, vector=unit(3), model=MODEL)
+        (best,) = await candidates(store, Filter(), 1, vector=unit(3), model=MODEL)
         assert (best.memory_id, best.start, best.end) == (ids[0], 25, 38)
-        (worded,) = await store.candidates(Filter(), 5, text="gamma")
+        (worded,) = await candidates(store, Filter(), 5, text="gamma")
         assert (worded.start, worded.end) == (12, 24)
-        similar = await store.similar(unit(2), Filter(), 5, model=MODEL)
+        similar, to_another = await store.similar(np.stack([unit(2), unit(9)]), Filter(), 5, model=MODEL)
         assert [one.id for one in similar] == ids
+        assert [one.id for one in to_another] == ids[::-1]
         assert (similar[0].snippet, similar[0].score) == ("gamma delta.", pytest.approx(1, abs=1e-5))
 
     async def test_literal_text_is_found_newest_first_and_case_counts(self, store: MemoryStore) -> None:
@@ -308,16 +397,17 @@ class Finding:
             store, entry("100% of_it", after=0), entry("see 100% of_it", after=1), entry("see 100% OF_IT", after=2)
         )
         found = await store.containing("% of_", Filter(), 10)
-        assert [(c.memory_id, c.start, c.end) for c in found] == [(ids[1], 7, 12), (ids[0], 3, 8)]
-        assert [c.memory_id for c in await store.containing("% of_", Filter(), 1)] == [ids[1]]
+        assert [memory.id for memory in found] == [ids[1], ids[0]]
+        assert [memory.id for memory in await store.containing("% of_", Filter(), 1)] == [ids[1]]
         assert await store.containing("", Filter(), 10) == []
 
     async def test_offsets_count_characters_not_bytes(self, store: MemoryStore) -> None:
-        await put(store, entry("🔥é世界 needle"))
-        (found,) = await store.containing("needle", Filter(), 1)
+        two = [Passage(0, 4), Passage(5, 11)]
+        await put(store, replace(entry("🔥é世界 needle"), passages=two, vectors=np.stack([unit(1), unit(2)])))
+        (found,) = await candidates(store, Filter(), 1, text="needle")
         assert (found.start, found.end) == (5, 11)
 
     async def test_searching_an_empty_store_finds_nothing(self, store: MemoryStore) -> None:
-        assert await store.candidates(Filter(), 5, vector=unit(1), text="x", model=MODEL) == []
-        assert await store.similar(unit(1), Filter(), 5, model=MODEL) == []
+        assert await candidates(store, Filter(), 5, vector=unit(1), text="x", model=MODEL) == []
+        assert await store.similar(np.stack([unit(1)]), Filter(), 5, model=MODEL) == [[]]
         assert await store.model() is None

@@ -1,11 +1,16 @@
 """What a recall finds, in which order, with what score. Real SQLite, real model."""
 
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from retain import Filter, InvalidInputError, NewMemory, TooLargeError, Turn
+from retain.core.api import Record
 from retain.core.service import MemoryService
+from retain.storage.sqlite import SqliteStore
+from retain.storage.sqlite.connection import Connection
 from tests.conftest import SetClock
 
 FACT = "The recovery key is kept in the blue safe on the third floor."
@@ -165,6 +170,47 @@ async def test_conversations_can_be_found_once_each(service: MemoryService) -> N
         await service.store_session(turns, conversation_id=f"c{number}")
     hits = (await service.recall("redis question", k=4, group_by="conversation")).hits
     assert {hit.memory.conversation_id for hit in hits} == {"c0", "c1", "c2", "c3"}
+
+
+async def test_a_conversation_below_hundreds_of_better_candidates_is_found(service: MemoryService) -> None:
+    talk = [NewMemory(content=f"Redis question {n} of the talk", conversation_id="long") for n in range(450)]
+    await service.store_many([*talk, NewMemory(content="Bananas ripen in a bag", conversation_id="other")])
+    for mode in ("hybrid", "semantic"):
+        hits = (await service.recall("redis question", k=2, mode=mode, group_by="conversation")).hits
+        assert [hit.memory.conversation_id for hit in hits] == ["long", "other"]
+    hits = (await service.recall("redis question", k=2, group_by="conversation", min_score=0.3)).hits
+    assert [hit.memory.conversation_id for hit in hits] == ["long"]
+
+
+async def test_ties_go_to_the_higher_id_whatever_was_stored_first(service: MemoryService) -> None:
+    for number in range(20):
+        await service.store("the same text", conversation_id=f"c{number}")
+    header, *memories = [record async for record in service.export()]
+    await service.delete_many(Filter(), expected_count=20)
+
+    async def newest_first() -> AsyncIterator[Record]:
+        for record in (header, *memories[::-1]):
+            yield record
+
+    await service.import_records(newest_first())
+    ids = sorted((record["id"] for record in memories), reverse=True)
+    for mode in ("hybrid", "semantic", "keyword", "exact"):
+        hits = (await service.recall("the same text", k=5, mode=mode)).hits
+        assert [hit.memory.id for hit in hits] == ids[:5], mode
+
+
+async def test_a_recall_asks_the_store_once(service: MemoryService, store: SqliteStore) -> None:
+    await service.store_many([f"Redis question {n}" for n in range(150)])
+    asked: list[str] = []
+    read = store._database.read
+
+    async def counted(work: Callable[[Connection], Any]) -> Any:
+        asked.append("once")
+        return await read(work)
+
+    store._database.read = counted
+    assert len((await service.recall("redis question", k=5)).hits) == 5
+    assert asked == ["once"]
 
 
 async def test_a_time_filter_uses_when_it_happened(service: MemoryService) -> None:  # C078

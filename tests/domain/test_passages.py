@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -43,6 +43,7 @@ def test_no_passage_has_more_tokens_than_the_limit(text: str, limit: int):
 
 
 @given(texts, limits)
+@example("00000:", 1)
 def test_passages_are_in_order_trimmed_and_never_blank(text: str, limit: int):
     passages = split(text, words(text), limit=limit)
     for passage in passages:

@@ -5,12 +5,14 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnxruntime
 import pytest
+from numpy.typing import NDArray
 
 from retain.domain.errors import EmbeddingError, TooLargeError
 from retain.embeddings import model_files, runtime
@@ -49,8 +51,8 @@ def test_the_graph_gives_the_vectors_of_the_float64_reference(sentences: tuple[S
 
 
 async def test_a_text_has_one_vector_whatever_batch_it_is_in(model: OnnxEmbedder) -> None:
-    together = await model.embed_passages(TEXTS * 7)
-    alone = np.concatenate([await model.embed_passages([text]) for text in TEXTS])
+    together = await model._embed_passages(TEXTS * 7)  # past those that are remembered
+    alone = np.concatenate([await model._embed_passages([text]) for text in TEXTS])
     assert np.sum(together * np.tile(alone, (7, 1)), axis=1).min() >= 0.9999
 
 
@@ -122,10 +124,27 @@ async def test_a_changed_copy_of_a_query_vector_does_not_spoil_the_next(model: O
     assert np.array_equal(await model.embed_query("is the cache safe?"), kept)
 
 
+async def test_a_passage_is_embedded_once_and_its_vector_stays_the_same(
+    model: OnnxEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run: list[int] = []
+    working = SentenceModel.run
+
+    def counted(self: SentenceModel, rows: Sequence[list[int]]) -> NDArray[np.float32]:
+        run.append(len(rows))
+        return working(self, rows)
+
+    monkeypatch.setattr(SentenceModel, "run", counted)
+    first = await model.embed_passages(["seen before", "seen before", "another one"])
+    again = await model.embed_passages(["another one", "seen before"])
+    assert np.array_equal(again, first[[2, 0]]) and np.array_equal(first[0], first[1])
+    assert sum(run) == 2
+
+
 async def test_clients_at_once_get_their_own_vectors(model: OnnxEmbedder) -> None:
     texts = [f"fact number {i} about service {i * 7}" for i in range(16)]
-    found = await asyncio.gather(*(model.embed_passages([text]) for text in texts))
-    alone = [await model.embed_passages([text]) for text in texts]
+    found = await asyncio.gather(*(model._embed_passages([text]) for text in texts))
+    alone = [await model._embed_passages([text]) for text in texts]
     assert min(float(a[0] @ b[0]) for a, b in zip(found, alone, strict=True)) >= 0.9999
 
 

@@ -17,6 +17,7 @@ from retain.domain.errors import StoreCorruptError, StoreError, StoreUnavailable
 from retain.domain.memory import EVERYTHING, Filter, Page
 from retain.storage.sqlite import SqliteStore, open_sqlite
 from retain.storage.sqlite.connection import Connection
+from tests.conformance.asking import candidates
 from tests.conformance.making import MODEL, START, edit, entry, unit
 from tests.storage.conftest import Open
 
@@ -39,7 +40,7 @@ class BrokenHalfwayError(Exception):
 
 async def everything(store: SqliteStore) -> list[object]:
     """Return all that a store shows, to compare before and after."""
-    found = await store.candidates(EVERYTHING, 99, vector=unit(1), text="one two text 数据库 other", model=MODEL)
+    found = await candidates(store, EVERYTHING, 99, vector=unit(1), text="one two text 数据库 other", model=MODEL)
     return [
         (await store.list(EVERYTHING, Page())).memories, await store.tags(EVERYTHING), await store.stats(Filter()),
         await store.tombstones(Filter()), await store.events(0, 99, namespace="/"), found,
@@ -149,7 +150,7 @@ async def test_a_newer_schema_is_refused_naming_both_versions(store: SqliteStore
     # Adding a version is what a newer Retain would do.
     await store.aclose()
     foreign(path, "PRAGMA user_version = 99")
-    with pytest.raises(StoreError, match=r"version 99.*up to 1; upgrade retain"):
+    with pytest.raises(StoreError, match=r"version 99.*up to 2; upgrade retain"):
         await open_sqlite(path, clock=lambda: START)
 
 
@@ -243,7 +244,7 @@ async def test_calls_while_closing_finish_or_fail_cleanly(open_store: Open) -> N
         for number in range(10_000):
             try:
                 (written,) = await store.put([entry(f"{name} {number}", vector=unit(number))], model=MODEL)
-                await store.candidates(Filter(), 10, vector=unit(name), text="seed", model=MODEL)
+                await candidates(store, Filter(), 10, vector=unit(name), text="seed", model=MODEL)
                 await store.delete(Filter(ids=(written.memory.id,)), at=START)
                 if number == 1:
                     barrier.wait(60)

@@ -11,6 +11,7 @@ from retain.domain.errors import ConflictError, StoreError
 from retain.domain.memory import EVERYTHING, Filter, Model, Page
 from retain.storage.sqlite import SqliteStore, open_sqlite
 from retain.storage.sqlite.connection import Connection
+from tests.conformance.asking import candidates
 from tests.conformance.making import MODEL, START, edit, entry, unit
 from tests.storage.conftest import Open
 
@@ -47,7 +48,7 @@ async def test_migrations_are_recorded_and_a_second_opening_changes_nothing(path
     store = await open_sqlite(path, clock=lambda: START + timedelta(days=1))
     recorded = await store._database.read(lambda db: db.rows("SELECT version, name FROM migration"))
     await store.aclose()
-    assert recorded == [(1, "tables")]
+    assert recorded == [(2, "tables")]
     assert path.read_bytes() == before
 
 
@@ -60,9 +61,9 @@ async def test_a_database_without_its_keyword_tables_gets_them_back_filled(store
     assert [(problem.name, problem.repairable) for problem in await store.check()] == [("tables-missing", True)]
     await store.aclose()
     again = await open_sqlite(path, clock=lambda: START)
-    assert len(await again.candidates(Filter(), 5, text="quokkaflux")) == 1
-    assert len(await again.candidates(Filter(), 5, text="数据")) == 1
-    assert await again._database.read(lambda db: db.count("SELECT count(*) FROM keyword_docsize")) == 20
+    assert len(await candidates(again, Filter(), 5, text="quokkaflux")) == 1
+    assert len(await candidates(again, Filter(), 5, text="数据")) == 1
+    assert len(await candidates(again, Filter(), 50, text="row")) == 20
     assert await again.check() == []
     await again.aclose()
 
@@ -131,7 +132,7 @@ async def test_forty_thousand_memories_are_deleted_by_one_tag(store: SqliteStore
     assert len(await store.delete(Filter(tags=("bulk",)), at=START, expected=40_000)) == 40_000
     assert [memory.content for memory in (await store.list(EVERYTHING, Page())).memories] == ["stays"]
     assert len(await store.tombstones(Filter())) == 40_000
-    assert len(await store.candidates(Filter(), 5, vector=unit(1), text="n7", model=MODEL)) == 1
+    assert len(await candidates(store, Filter(), 5, vector=unit(1), text="n7", model=MODEL)) == 1
     assert await store.check() == []
 
 
@@ -143,7 +144,7 @@ async def test_a_backup_is_a_complete_database_and_writing_goes_on(store: Sqlite
     copy = await open_sqlite(target, clock=lambda: START)
     assert await copy.check() == []
     assert (await copy.list(Filter(), Page())).total == 50
-    assert len(await copy.candidates(Filter(), 5, vector=unit(1), text="text", model=MODEL)) >= 5
+    assert len(await candidates(copy, Filter(), 5, vector=unit(1), text="text", model=MODEL)) >= 5
     await copy.aclose()
     with pytest.raises(ConflictError, match="exists already"):
         await store.backup(str(target))
@@ -154,11 +155,9 @@ async def test_a_backup_is_a_complete_database_and_writing_goes_on(store: Sqlite
 
 
 DAMAGE = {
-    "keywords-differ": "DELETE FROM keyword_docsize WHERE id = 2",
     "keyword-index-damaged": "UPDATE memory SET content = 'other words' WHERE key = 1",
     "tag-counts-differ": "UPDATE tag SET uses = uses + 1",
     "namespace-counts-differ": "UPDATE namespace SET active = 17",
-    "codes-differ": "UPDATE passage SET code = zeroblob(length(code)) WHERE key = 1",
     "pair-index-damaged": "DELETE FROM pair_data WHERE id > 100",
 }
 
@@ -172,7 +171,7 @@ async def test_what_can_be_derived_is_found_missing_and_repaired(store: SqliteSt
     assert all(problem.repairable and problem.count >= 1 and problem.detail for problem in problems)
     assert await store.repair() == []
     assert await store.check() == []
-    assert len(await store.candidates(Filter(), 5, text="two")) == 1
+    assert len(await candidates(store, Filter(), 5, text="two")) == 1
     assert [(count.tag, count.count) for count in await store.tags(Filter())] == [("a", 2), ("b", 1)]
 
 
@@ -186,13 +185,12 @@ async def test_orphans_are_found_and_removed(store: SqliteStore) -> None:
     assert [count.tag for count in await store.tags(Filter())] == ["b"]
 
 
-async def test_a_passage_without_vector_is_reported_and_needs_a_re_embedding(store: SqliteStore) -> None:
+async def test_a_vector_of_another_size_is_reported_and_needs_a_re_embedding(store: SqliteStore) -> None:
     await store.put([entry("one"), entry("two")], model=MODEL)
-    await run(store, "DELETE FROM vector WHERE passage = 1")
+    await run(store, "UPDATE passage SET embedding = x'01' WHERE key = 1")
     (problem,) = await store.repair()
-    assert (problem.name, problem.repairable, problem.count) == ("passages-without-vectors", False, 1)
+    assert (problem.name, problem.repairable, problem.count) == ("vectors-of-another-size", False, 1)
     assert "retain reembed" in problem.detail
-    assert len(await store.candidates(Filter(), 5, text="one")) == 1
 
 
 async def test_keys_are_kept_found_and_revoked(store: SqliteStore) -> None:

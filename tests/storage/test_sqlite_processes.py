@@ -11,6 +11,7 @@ import pytest
 
 from retain.domain.memory import EVERYTHING, Filter
 from retain.storage.sqlite import SqliteStore
+from tests.conformance.asking import candidates
 from tests.conformance.making import MODEL, START, edit, entry, unit
 from tests.storage.conftest import Open
 
@@ -83,13 +84,13 @@ async def test_what_one_stores_the_next_query_of_another_finds(open_store: Open)
             assert await best(other, number) == written.memory.id
         if number % 3 == 2:
             await one.delete(Filter(ids=(written.memory.id,)), at=START)
-            found = await other.candidates(EVERYTHING, 50, vector=vector, text=f"quokka{number}", model=MODEL)
+            found = await candidates(other, EVERYTHING, 50, vector=vector, text=f"quokka{number}", model=MODEL)
             assert written.memory.id not in {candidate.memory_id for candidate in found}
 
 
 async def best(store: SqliteStore, number: int) -> str:
     """Return the best by both signals, which must be the same memory."""
-    found = await store.candidates(Filter(), 3, vector=unit(number), text=f"quokka{number}", model=MODEL)
+    found = await candidates(store, Filter(), 3, vector=unit(number), text=f"quokka{number}", model=MODEL)
     top = max(found, key=lambda candidate: candidate.semantic or 0)
     assert top.semantic == pytest.approx(1, abs=1e-4)
     assert top == max(found, key=lambda candidate: candidate.keyword or 0)
@@ -99,11 +100,11 @@ async def best(store: SqliteStore, number: int) -> str:
 async def test_an_index_that_missed_pruned_changes_loads_anew(path: Path, open_store: Open) -> None:
     one, other = await open_store(), await open_store()
     await one.put([entry("first", vector=unit(1))], model=MODEL)
-    assert len(await other.candidates(Filter(), 5, vector=unit(1), model=MODEL)) == 1
+    assert len(await candidates(other, Filter(), 5, vector=unit(1), model=MODEL)) == 1
     await one.put([entry("second", vector=unit(2))], model=MODEL)
     await one.put([entry("third", vector=unit(3))], model=MODEL)
     await one._database.write(lambda db: db.run("DELETE FROM change WHERE seq < 3"))
-    found = await other.candidates(Filter(), 5, vector=unit(2), model=MODEL)
+    found = await candidates(other, Filter(), 5, vector=unit(2), model=MODEL)
     assert len(found) == 3
     assert max(candidate.semantic or 0 for candidate in found) == pytest.approx(1, abs=1e-4)
 
@@ -118,5 +119,5 @@ async def test_state_changes_of_another_process_are_followed_in_place(open_store
         id_ = ids[int(number)]
         await one.update(id_, edit(archived_at=None if id_ in hidden else START))
         hidden ^= {id_}
-        found = await other.candidates(Filter(), 50, vector=unit(1), text="note", model=MODEL)
+        found = await candidates(other, Filter(), 50, vector=unit(1), text="note", model=MODEL)
         assert {candidate.memory_id for candidate in found} == set(ids) - hidden

@@ -10,6 +10,7 @@ import pytest
 from retain.domain.errors import StoreError, StoreUnavailableError
 from retain.domain.memory import EVERYTHING, Filter, Page
 from retain.storage.sqlite import open_sqlite
+from tests.conformance.asking import candidates
 from tests.conformance.making import MODEL, START, edit, entry, unit
 
 
@@ -52,7 +53,7 @@ async def locked(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterato
 async def test_an_intact_database_is_read_where_it_cannot_be_written(locked: Path, tmp_path: Path) -> None:
     store = await open_sqlite(locked, clock=lambda: START)
     assert len((await store.list(EVERYTHING, Page())).memories) == 2
-    found = await store.candidates(Filter(), 5, vector=unit(1), text="quokka", model=MODEL)
+    found = await candidates(store, Filter(), 5, vector=unit(1), text="quokka", model=MODEL)
     assert len(found) == 2
     assert (await store.stats(Filter())).total == 2
     assert [count.tag for count in await store.tags(Filter())] == ["t"]

@@ -10,6 +10,7 @@ from retain.core.ports import Entry
 from retain.domain.errors import ConflictError, EmbeddingError, ModelMismatchError
 from retain.domain.memory import EVERYTHING, Filter, Memory, Model, Page, Passage
 from retain.storage.sqlite import SqliteStore, open_sqlite
+from tests.conformance.asking import candidates
 from tests.conformance.making import MODEL, START, edit, entry, unit
 from tests.storage.conftest import Open
 
@@ -51,10 +52,10 @@ async def test_everything_but_passages_and_vectors_stays_the_same(store: SqliteS
     assert await everything(store) == before
     assert await store.model() == NEW
     assert await store.check() == []
-    found = await store.candidates(Filter(), 20, vector=unit(9, dimensions=48), text="数据", model=NEW)
+    found = await candidates(store, Filter(), 20, vector=unit(9, dimensions=48), text="数据", model=NEW)
     assert len({one.memory_id for one in found}) == 7
     with pytest.raises(ModelMismatchError):
-        await store.candidates(Filter(), 5, vector=unit(1), model=MODEL)
+        await candidates(store, Filter(), 5, vector=unit(1), model=MODEL)
     await store.put([entry("after", vector=unit(1, dimensions=48))], model=NEW)
 
 
@@ -81,7 +82,7 @@ async def test_what_others_write_meanwhile_is_not_forgotten(open_store: Open) ->
     one, other = await open_store(), await open_store()
     written = await other.put([entry(f"memory {n}") for n in range(5)], model=MODEL)
     ids = [each.memory.id for each in written]
-    await other.candidates(Filter(), 5, vector=unit(1), text="memory", model=MODEL)
+    await candidates(other, Filter(), 5, vector=unit(1), text="memory", model=MODEL)
     await one.begin_reembedding(NEW)
     stale = await one.unembedded(10)
     await other.update(ids[1], edit("edited before its vectors came"), model=MODEL)
@@ -93,7 +94,7 @@ async def test_what_others_write_meanwhile_is_not_forgotten(open_store: Open) ->
     assert len(await one.unembedded(10)) == 3
     await embed_all(one)
     assert await one.finish_reembedding(NEW)
-    found = await other.candidates(Filter(), 50, vector=unit(4, dimensions=48), text="meanwhile", model=NEW)
+    found = await candidates(other, Filter(), 50, vector=unit(4, dimensions=48), text="meanwhile", model=NEW)
     assert len({each.memory_id for each in found}) == 5
     assert await other.check() == []
 

@@ -11,6 +11,7 @@ from retain.core.ports import StoredKey
 from retain.domain.errors import StoreCorruptError, StoreUnavailableError
 from retain.domain.memory import EVERYTHING, Filter, Memory, Model
 from retain.storage.sqlite import open_sqlite, rescue_sqlite
+from tests.conformance.asking import candidates
 from tests.conformance.making import START, entry, unit
 from tests.storage.conftest import Open
 
@@ -55,7 +56,9 @@ async def page_of(path: Path, name: str, kind: str, number: int = 0) -> int:
     return found[number][0] - 1
 
 
-@pytest.mark.parametrize("name", ["vector", "memory_newest", "memory_tag_by_tag", "sqlite_autoindex_memory_1"])
+@pytest.mark.parametrize(
+    "name", ["passage", "passage_memory", "memory_newest", "memory_tag_by_tag", "sqlite_autoindex_memory_1"]
+)
 async def test_every_memory_is_rescued_when_only_what_is_derived_is_damaged(
     path: Path, before: Sequence[Memory], name: str
 ) -> None:
@@ -68,7 +71,7 @@ async def test_every_memory_is_rescued_when_only_what_is_derived_is_damaged(
     assert len(await store.unsearchable(COUNT)) == outcome.without_vectors < COUNT / 3
     assert [key.name for key in await store.list_keys()] == ["ci"]
     assert len(await store.tombstones(Filter())) == 1
-    found = await store.candidates(Filter(), 5, vector=unit(COUNT - 1, dimensions=384), text="word1", model=WIDE)
+    found = await candidates(store, Filter(), 5, vector=unit(COUNT - 1, dimensions=384), text="word1", model=WIDE)
     assert found
     await store.aclose()
 
@@ -90,7 +93,7 @@ async def test_only_the_memories_on_a_damaged_page_are_lost_and_they_are_counted
 async def test_the_damaged_file_is_kept_as_it_was_and_nothing_else_is_left(
     path: Path, before: Sequence[Memory]
 ) -> None:
-    damage(path, await page_of(path, "vector", "leaf"))
+    damage(path, await page_of(path, "passage", "leaf"))
     damaged = path.read_bytes()
     outcome = await rescue_sqlite(path, clock=lambda: START)
     kept = Path(outcome.kept).read_bytes()
@@ -99,7 +102,7 @@ async def test_the_damaged_file_is_kept_as_it_was_and_nothing_else_is_left(
 
 
 async def test_memories_without_vectors_are_completed_by_an_embedder(path: Path, before: Sequence[Memory]) -> None:
-    damage(path, await page_of(path, "vector", "leaf"))
+    damage(path, await page_of(path, "passage", "leaf"))
     outcome = await rescue_sqlite(path, clock=lambda: START)
     store = await open_sqlite(path, clock=lambda: START)
     wanting = await store.unsearchable(COUNT)

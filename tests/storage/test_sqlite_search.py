@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from retain.core.ports import Candidate, Entry
+from retain.core.ports import Entry
 from retain.domain.memory import ACTIVE, EVERYTHING, Filter, Model
+from retain.domain.scoring import Candidates
 from retain.storage.in_memory import InMemoryStore
-from retain.storage.sqlite import SqliteStore, index, keywords, search
+from retain.storage.sqlite import SqliteStore, index, search
+from tests.conformance.asking import Found, candidates
 from tests.conformance.making import MODEL, START, edit, entry, towards, unit
 from tests.storage.conftest import Open
 
@@ -20,7 +23,7 @@ INT8_ERROR = 0.01
 """Largest error of a cosine of 32 int8 components."""
 
 
-def by_cosine(found: Sequence[Candidate], k: int) -> list[str]:
+def by_cosine(found: Sequence[Found], k: int) -> list[str]:
     """Return the ids of the `k` best."""
     return [one.memory_id for one in sorted(found, key=lambda one: -(one.semantic or 0))[:k]]
 
@@ -33,10 +36,10 @@ async def test_a_few_among_thousands_are_all_found_by_their_tag(store: SqliteSto
     for start in range(0, len(noise), 1_000):
         await store.put(noise[start : start + 1_000], model=MODEL)
     await store.put(rare, model=MODEL)
-    found = await store.candidates(Filter(tags=("rare",)), 10, vector=query, text="kubernetes rollout", model=MODEL)
+    found = await candidates(store, Filter(tags=("rare",)), 10, vector=query, text="kubernetes rollout", model=MODEL)
     assert {one.memory_id for one in found} == {one.memory.id for one in rare}
-    assert len(await store.candidates(Filter(tags=("noise",)), 1_000, vector=query, model=MODEL)) == 1_000
-    assert len(await store.candidates(Filter(exclude_tags=("rare",)), 5, text="rare")) == 0
+    assert len(await candidates(store, Filter(tags=("noise",)), 1_000, vector=query, model=MODEL)) == 1_000
+    assert len(await candidates(store, Filter(exclude_tags=("rare",)), 5, text="rare")) == 0
 
 
 @pytest.mark.parametrize("dimensions", [8, 32, 100, 384, 1024])
@@ -57,7 +60,7 @@ async def test_the_nearest_are_found_among_many_whatever_the_size_of_a_vector(
         query = vectors[number * 7] + 0.1 * rng.standard_normal(dimensions).astype(np.float32)
         query /= np.linalg.norm(query)
         exact = set(ids[np.argsort(-(vectors @ query))[:10]])
-        found = await store.candidates(Filter(), 10, vector=query, model=model)
+        found = await candidates(store, Filter(), 10, vector=query, model=model)
         hits += len(exact & set(by_cosine(found, 10)))
     assert hits >= 0.96 * 200
 
@@ -76,10 +79,15 @@ async def test_a_scan_of_codes_obeys_the_filter_too(store: SqliteStore) -> None:
         (Filter(types=("error",), tags=("t0",)), [n % 3 == 0 and n % 2 == 0 for n in range(2_500)]),
     ):
         best = np.flatnonzero(keep)[np.argsort(-cosines[keep])[:5]]
-        found = by_cosine(await store.candidates(where, 5, vector=unit(99_999), model=MODEL), 5)
+        found = by_cosine(await candidates(store, where, 5, vector=unit(99_999), model=MODEL), 5)
         assert len(set(found) & {entries[n].memory.id for n in best}) >= 4
         allowed = {one.memory.id for one, kept in zip(entries, keep, strict=True) if kept}
         assert set(found) <= allowed
+
+
+def every(candidates: Candidates) -> NDArray[np.intp]:
+    """Choose all."""
+    return np.arange(len(candidates))
 
 
 WORDS = ["alpha", "beta", "gamma", "delta", "数据库", "会议", "the"]
@@ -176,8 +184,8 @@ async def agree(store: SqliteStore, twin: InMemoryStore, text: str, where: Filte
     """Search both and compare."""
     assert await store.ids(where) == await twin.ids(where)
     vector = unit(5)
-    here = await store.candidates(where, 200, vector=vector, text=text, model=MODEL)
-    there = await twin.candidates(where, 200, vector=vector, text=text, model=MODEL)
+    here = await candidates(store, where, 200, vector=vector, text=text, model=MODEL)
+    there = await candidates(twin, where, 200, vector=vector, text=text, model=MODEL)
     values = {(one.memory_id, one.start): one for one in there}
     assert {(one.memory_id, one.start) for one in here} == values.keys()
     for one in here:
@@ -187,17 +195,6 @@ async def agree(store: SqliteStore, twin: InMemoryStore, text: str, where: Filte
     assert await store.tags(where) == await twin.tags(where)
     assert await store.types(where) == await twin.types(where)
     assert (await store.stats(where)).total == (await twin.stats(where)).total
-
-
-async def test_a_tight_budget_reads_the_rarest_words_first(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    entries = [entry(f"common usual {'rare' if n == 3 else 'other'} {n}", vector=unit(1)) for n in range(400)]
-    await store.put(entries, model=MODEL)
-    everything = {one.memory_id: one.keyword for one in await store.candidates(Filter(), 500, text="common usual rare")}
-    assert len(everything) == 400
-    monkeypatch.setattr(keywords, "POSTINGS_BUDGET", 300)
-    for _ in range(2):
-        found = {one.memory_id: one.keyword for one in await store.candidates(Filter(), 500, text="common usual rare")}
-        assert max(found, key=lambda id_: found[id_] or 0) == entries[3].memory.id
 
 
 def test_a_reader_from_before_many_deletes_is_answered_by_a_reloaded_index(tmp_path: Any) -> None:
@@ -212,28 +209,13 @@ def test_a_reader_from_before_many_deletes_is_answered_by_a_reloaded_index(tmp_p
     assert old.count("SELECT count(*) FROM memory") == 905
     ids = tuple(one.memory.id for one in entries[:900])
     in_transaction(writer, lambda db: delete(db, Filter(ids=ids), START, None))
-    indexes = search.Indexes(index.PassageIndex(), keywords.TermCounts())
+    shared = index.PassageIndex()
     new.run("BEGIN")
     for connection in (new, old):
-        found = search.candidates(connection, indexes, EVERYTHING, 1_000, unit(1), "text", MODEL)
-        assert {one.memory_id for one in found} == {one.memory.id for one in entries[900:]}
+        found = search.candidates(connection, shared, EVERYTHING, 1_000, every, unit(1), "text", MODEL)
+        assert {one.memory.id for one in found} == {one.memory.id for one in entries[900:]}
     for connection in (writer, old, new):
         connection.close()
-
-
-async def test_a_common_word_alone_is_found_over_any_budget(
-    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tagged = entry("common words of a rare kind", vector=unit(2), tags=("keep",))
-    await store.put([entry(f"common {n}", vector=unit(1)) for n in range(400)] + [tagged], model=MODEL)
-    monkeypatch.setattr(keywords, "POSTINGS_BUDGET", 50)
-    monkeypatch.setattr(search, "EXACT_LIMIT", 10)
-    for _ in range(3):
-        assert len(await store.candidates(Filter(), 1_000, text="common")) == 401
-        kept = await store.candidates(Filter(tags=("keep",)), 5, text="common")
-        assert [one.memory_id for one in kept] == [tagged.memory.id]
-        both = await store.candidates(Filter(tags=("keep",)), 5, text="common kind")
-        assert [one.memory_id for one in both] == [tagged.memory.id]
 
 
 async def test_an_index_that_outgrows_its_room_keeps_what_it_had(store: SqliteStore) -> None:
@@ -242,7 +224,7 @@ async def test_an_index_that_outgrows_its_room_keeps_what_it_had(store: SqliteSt
         for probe in (1, 3, 70, 200, 900):
             if probe > size:
                 continue
-            found = await store.candidates(Filter(), 3, vector=unit(probe * 1000), text=f"size{probe}", model=MODEL)
+            found = await candidates(store, Filter(), 3, vector=unit(probe * 1000), text=f"size{probe}", model=MODEL)
             assert max(one.semantic or 0 for one in found) == pytest.approx(1, abs=1e-4)
 
 
@@ -252,11 +234,10 @@ async def test_the_index_takes_less_than_eighty_bytes_a_passage(store: SqliteSto
     entries = [entry(f"n{number}", vector=vector / np.linalg.norm(vector)) for number, vector in enumerate(vectors)]
     for start in range(0, 3_000, 1_000):
         await store.put(entries[start : start + 1_000], model=model)
-    await store.candidates(Filter(), 1, vector=entries[0].vectors[0], model=model)
-    arrays = store._indexes.passages._loaded
-    assert arrays is not None
-    held = [arrays.keys, arrays.memories, arrays.namespaces, arrays.states, arrays.lengths, arrays.codes]
-    assert sum(array.nbytes for array in held) <= 80 * 3_000
+    await candidates(store, Filter(), 1, vector=entries[0].vectors[0], model=model)
+    sizes = store._index.sizes
+    assert sizes.keys() > {"codes", "keys", "occurred"}
+    assert sum(sizes.values()) - sizes["postings"] <= 80 * 3_000
 
 
 def test_a_reader_with_an_older_snapshot_than_the_index_misses_but_never_invents(tmp_path: Any) -> None:
@@ -266,11 +247,11 @@ def test_a_reader_with_an_older_snapshot_than_the_index_misses_but_never_invents
 
     writer = opened(tmp_path / "retain.db", now_ms=0)
     old, new = (opened(tmp_path / "retain.db", now_ms=0) for _ in range(2))
-    indexes = search.Indexes(index.PassageIndex(), keywords.TermCounts())
+    shared = index.PassageIndex()
 
     def look(connection: Any) -> set[str]:
-        found = search.candidates(connection, indexes, EVERYTHING, 9, unit(1), "text", MODEL)
-        return {one.memory_id for one in found}
+        found = search.candidates(connection, shared, EVERYTHING, 9, every, unit(1), "text", MODEL)
+        return {one.memory.id for one in found}
 
     one, two, three = (entry(f"text {n}", vector=unit(n)) for n in range(3))
     in_transaction(writer, lambda db: put(db, [one, two], MODEL, None, START))

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from retain.domain.memory import EVERYTHING, Filter, Page
 from retain.storage.sqlite import SqliteStore, open_sqlite
+from tests.conformance.asking import candidates
 from tests.conformance.making import MODEL, entry, unit
 
 
@@ -38,7 +39,7 @@ async def mixing(store: SqliteStore, name: str) -> None:
     kept = 0
     for number in range(40):
         (written,) = await store.put([entry(f"{name} note {number} quokka", [name], vector=unit(number))], model=MODEL)
-        found = await store.candidates(EVERYTHING, 500, vector=unit(number), text="quokka", model=MODEL)
+        found = await candidates(store, EVERYTHING, 500, vector=unit(number), text="quokka", model=MODEL)
         if written.memory.id not in {one.memory_id for one in found}:
             raise AssertionError("the own write was not found")
         await store.list(Filter(tags=(name,)), Page(10))

@@ -2,51 +2,15 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from retain.core.ports import Embedder, Entry, Vectors
+from retain.core.ports import Embedder, Entry
 from retain.domain.memory import Memory, Model, Passage
 from retain.domain.passages import split
 
-
-@dataclass(frozen=True, slots=True)
-class Embedding:
-    """Passages and vectors of several memories, and the model that made them."""
-
-    model: Model
-    passages: list[list[Passage]]
-    vectors: list[Vectors]
-
-
-async def embed(embedder: Embedder, memories: Sequence[Memory], /) -> Embedding:
-    """Split each memory into passages that fit the model and embed them all in one go.
-
-    Raises:
-        EmbeddingError: the model failed; nothing is embedded in part.
-    """
-    passages = await asyncio.to_thread(_split_all, embedder, memories)
-    texts = [
-        memory.content[passage.start : passage.end]
-        for memory, cut in zip(memories, passages, strict=True)
-        for passage in cut
-    ]
-    rows = await embedder.embed_passages(texts)
-    ends = np.cumsum([len(cut) for cut in passages])[:-1]
-    return Embedding(Model(embedder.model_id, embedder.dimensions), passages, np.split(rows, ends))
-
-
-def _split_all(embedder: Embedder, memories: Sequence[Memory]) -> list[list[Passage]]:
-    return [
-        split(
-            memory.content,
-            embedder.token_offsets(memory.content),
-            limit=embedder.passage_tokens,
-            turns=memory.turns,
-        )
-        for memory in memories
-    ]
+PART = 256
+"""Memories that are cut and embedded together; the next ones are cut meanwhile."""
 
 
 async def entries(
@@ -55,9 +19,51 @@ async def entries(
     """Return what the store writes for each memory, and the model.
 
     Raises:
+        EmbeddingError: the model failed; nothing is embedded in part.
+    """
+    cutting = asyncio.Lock()
+
+    async def part(start: int) -> list[Entry]:
+        some = memories[start : start + PART]
+        async with cutting:
+            passages = await cut(embedder, some)
+        return await embedded(embedder, some, passages, supersedes[start : start + PART] if supersedes else None)
+
+    parts = await asyncio.gather(*(part(start) for start in range(0, len(memories), PART)))
+    return [entry for made in parts for entry in made], Model(embedder.model_id, embedder.dimensions)
+
+
+async def cut(embedder: Embedder, memories: Sequence[Memory], /) -> list[list[Passage]]:
+    """Return the passages of each memory, small enough for the model."""
+    return await asyncio.to_thread(_cut, embedder, memories)
+
+
+def _cut(embedder: Embedder, memories: Sequence[Memory]) -> list[list[Passage]]:
+    limit = embedder.passage_tokens
+    return [
+        split(memory.content, embedder.token_offsets(memory.content), limit=limit, turns=memory.turns)
+        for memory in memories
+    ]
+
+
+async def embedded(
+    embedder: Embedder,
+    memories: Sequence[Memory],
+    passages: Sequence[Sequence[Passage]],
+    supersedes: Sequence[str | None] | None = None,
+    /,
+) -> list[Entry]:
+    """Return what the store writes for memories that are cut into `passages`, embedded in one go.
+
+    Raises:
         EmbeddingError: the model failed.
     """
-    made = await embed(embedder, memories)
+    texts = [
+        memory.content[passage.start : passage.end]
+        for memory, own in zip(memories, passages, strict=True)
+        for passage in own
+    ]
+    rows = await embedder.embed_passages(texts)
+    vectors = np.split(rows, np.cumsum([len(own) for own in passages])[:-1])
     replaced = supersedes or [None] * len(memories)
-    parts = zip(memories, made.passages, made.vectors, replaced, strict=True)
-    return [Entry(memory, passages, vectors, old) for memory, passages, vectors, old in parts], made.model
+    return [Entry(*parts) for parts in zip(memories, passages, vectors, replaced, strict=True)]

@@ -101,9 +101,11 @@ class Intake:
             else parse_id(memory.superseded_by, field="superseded_by"),
         )
         self.principal.require_own_agent_tags(memory.tags)
-        for field in fields(Memory):
-            if getattr(normal, field.name) != getattr(memory, field.name):
-                raise InvalidInputError(f"{field.name} is not as an export writes it", field=field.name)
+        if normal != memory:
+            name = next(
+                field.name for field in fields(Memory) if getattr(normal, field.name) != getattr(memory, field.name)
+            )
+            raise InvalidInputError(f"{name} is not as an export writes it", field=name)
         return memory
 
     def patch(self, patch: MemoryPatch, memory: Memory, /) -> dict[str, object]:
@@ -209,6 +211,8 @@ def clean_metadata(value: object, /) -> dict[str, Any]:
     """
     if not isinstance(value, Mapping):
         raise InvalidInputError(f"metadata must be a JSON object, not {type(value).__name__}", field="metadata")
+    if not value:
+        return {}
     try:
         text = json.dumps(dict(cast("Mapping[str, Any]", value)), ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:

@@ -27,11 +27,13 @@ from retain.domain.memory import (
     Tombstone,
     TypeCount,
 )
-from retain.domain.scoring import Candidate
+from retain.domain.scoring import Candidates
 
 Vectors = NDArray[np.float32]
 Clock = Callable[[], datetime]
 """Returns the current time, aware and in UTC."""
+Choose = Callable[[Candidates], NDArray[np.intp]]
+"""Returns the positions of the candidates that are wanted, in the order wanted. It runs amid a read: quick and pure."""
 
 
 class Embedder(Protocol):
@@ -85,6 +87,16 @@ class Entry:
     passages: Sequence[Passage]
     vectors: Vectors
     supersedes: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A candidate that was picked: its position among the candidates, and characters [start, end) of its memory."""
+
+    place: int
+    memory: Memory
+    start: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,28 +199,31 @@ class MemoryStore(Protocol):
         self,
         where: Filter,
         k: int,
+        choose: Choose,
         /,
         *,
         vector: Vectors | None = None,
         text: str | None = None,
         model: Model | None = None,
-    ) -> Sequence[Candidate]:
-        """Return the `k` passages nearest to `vector` and the `k` that match `text` best, as one set.
+    ) -> Sequence[Chosen]:
+        """Find the `k` passages nearest to `vector` and the `k` that match `text` best, as one set.
 
-        The filter restricts before `k`. Every candidate carries both values where both were asked for.
-        Any text is legal; one without a searchable word matches nothing.
+        `choose` gets the set and picks from it; the picked ones are returned in its order, as of the same moment.
+        The filter restricts before `k`. Every candidate carries both values where both were asked for. How rare a
+        word is and how long a passage, BM25 measures over the namespace of the filter and what lies below, whatever
+        else the filter says. Any text is legal; one without a searchable word matches nothing.
 
         Raises:
             ModelMismatchError: `model` is not the store's.
         """
         ...
 
-    async def containing(self, text: str, where: Filter, k: int, /) -> Sequence[Candidate]:
-        """Return the first place in each of the `k` newest memories that hold `text` literally, case included."""
+    async def containing(self, text: str, where: Filter, k: int, /) -> Sequence[Memory]:
+        """Return the `k` newest memories that hold `text` literally, case included."""
         ...
 
-    async def similar(self, vector: Vectors, where: Filter, k: int, /, *, model: Model) -> Sequence[Similar]:
-        """Return the `k` memories nearest to `vector`, best first, each once."""
+    async def similar(self, vectors: Vectors, where: Filter, k: int, /, *, model: Model) -> Sequence[Sequence[Similar]]:
+        """Return for each row of `vectors` (n, d) the `k` memories nearest to it, best first, each once."""
         ...
 
     async def tags(self, where: Filter, /, *, minimum_use: int = 1) -> Sequence[TagCount]:

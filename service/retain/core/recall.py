@@ -3,15 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from retain.core.api import GroupBy
-from retain.core.ports import Embedder, MemoryStore, Vectors
-from retain.domain.memory import Filter, Hit, Memory, Model, Page, RecallMode
-from retain.domain.scoring import Ranked, rank
+from retain.core.ports import Chosen, Embedder, MemoryStore, Vectors
+from retain.domain.memory import Filter, Hit, Model, Page, RecallMode
+from retain.domain.scoring import NO_CANDIDATES, Candidates, Values, best_passages, evidence, scores
 
 MIN_POOL = 100
 """Passages each search contributes at least: with 100 the fused list equals full scoring (measured on LoCoMo)."""
-SPARE = 5
-"""Ranked memories read beyond `k`, in case another process deletes some between ranking and reading."""
 
 _SNIPPET_CHARS = 200
 
@@ -34,11 +35,89 @@ async def find(store: MemoryStore, embedder: Embedder, question: Question, /) ->
     Raises:
         EmbeddingError: the model failed or is not the store's; only modes that need it.
     """
-    ranked = [item for item in await _ranked(store, embedder, question) if item.score >= question.min_score]
-    best = ranked[: question.k + SPARE]
-    memories = {memory.id: memory for memory in await store.get([item.memory_id for item in best])}
-    hits = [_hit(item, memories[item.memory_id]) for item in best if item.memory_id in memories]
-    return tuple(hits[: question.k])
+    if question.mode == "exact":
+        return await _containing(store, question)
+    vector, model = await _query_vector(embedder, question)
+    text = question.text if question.mode in ("hybrid", "keyword") else None
+    pool = max(MIN_POOL, 4 * question.k)
+    while True:
+        choice = _Choice(question)
+        chosen = await store.candidates(question.where, pool, choice, vector=vector, text=text, model=model)
+        hits = _grouped(choice.hits(chosen), question.group_by)
+        if len(hits) >= question.k or choice.is_complete(pool):
+            return tuple(hits[: question.k])
+        pool *= 4
+
+
+class _Choice:
+    """Ranks the candidates of one question, in the middle of the store's read, and makes hits of those it picked."""
+
+    def __init__(self, question: Question) -> None:
+        self._question = question
+        self._candidates = NO_CANDIDATES
+        self._parts: dict[str, Values] = {}
+        self._scores = np.empty(0)
+
+    def __call__(self, candidates: Candidates, /) -> NDArray[np.intp]:
+        """Return the best passage of each memory: of `k` memories and all that tie with the last, of all for groups."""
+        self._candidates = candidates
+        self._parts = evidence(candidates, self._question.mode)
+        self._scores = scores(self._parts)
+        ranked = best_passages(candidates, self._scores)
+        scored = self._scores[ranked]
+        least = self._question.min_score
+        if self._question.group_by is None and len(scored) > self._question.k:
+            least = max(least, scored[self._question.k - 1])
+        # In mode "keyword" a passage without a word of the question is no hit.
+        return ranked[(scored >= least) & ((scored > 0) | (self._question.mode != "keyword"))]
+
+    def hits(self, chosen: Sequence[Chosen]) -> list[Hit]:
+        """Return those that were read as hits, best first; ties by id, newest first."""
+        places = [one.place for one in chosen]
+        scored = self._scores[places].tolist()
+        signals = {name: part[places].tolist() for name, part in self._parts.items()}
+        hits = [
+            Hit(
+                one.memory, score, one.memory.content[one.start : one.end], {name: signals[name][n] for name in signals}
+            )
+            for n, (one, score) in enumerate(zip(chosen, scored, strict=True))
+        ]
+        return sorted(hits, key=lambda hit: (hit.score, hit.memory.id), reverse=True)
+
+    def is_complete(self, pool: int) -> bool:
+        """Whether no passage beyond a pool of that size can be a hit: there is none, or all score too little.
+
+        Beyond it, no passage has a higher value than the last one of the pool, in either search.
+        """
+        if len(self._candidates) < pool:
+            return True
+        best = {name: np.partition(part, -pool)[[-pool]] for name, part in self._parts.items()}
+        return bool(scores(best)[0] < self._question.min_score)
+
+
+def _grouped(hits: list[Hit], group_by: GroupBy | None) -> list[Hit]:
+    """Keep the first hit of each conversation if asked to; memories without one stand for themselves."""
+    if group_by is None:
+        return hits
+    seen: set[str] = set()
+    kept: list[Hit] = []
+    for hit in hits:
+        conversation = hit.memory.conversation_id
+        if conversation is None or conversation not in seen:
+            kept.append(hit)
+            seen.add(conversation or "")
+    return kept
+
+
+async def _containing(store: MemoryStore, question: Question) -> tuple[Hit, ...]:
+    """Return the newest memories that hold the question literally."""
+    pool = question.k
+    while True:
+        found = await store.containing(question.text, question.where, pool)
+        hits = _grouped([Hit(memory, 1.0, question.text, {"exact": 1.0}) for memory in found], question.group_by)
+        if len(hits) >= question.k or len(found) < pool:
+            return tuple(hits[: question.k])
+        pool *= 4
 
 
 async def newest(store: MemoryStore, where: Filter, k: int, group_by: GroupBy | None, /) -> tuple[Hit, ...]:
@@ -57,42 +136,8 @@ async def newest(store: MemoryStore, where: Filter, k: int, group_by: GroupBy | 
         page = Page(limit=k, cursor=listing.next_cursor)
 
 
-async def _ranked(store: MemoryStore, embedder: Embedder, question: Question) -> Sequence[Ranked]:
-    """Return at least `k` ranked memories (or conversations), unless fewer match."""
-    vector, model = await _query_vector(embedder, question)
-    text = question.text if question.mode in ("hybrid", "keyword") else None
-    pool = max(MIN_POOL, 4 * question.k)
-    while True:
-        if question.mode == "exact":
-            candidates = await store.containing(question.text, question.where, pool)
-        else:
-            candidates = await store.candidates(question.where, pool, vector=vector, text=text, model=model)
-        ranked = rank(candidates, question.mode)
-        if question.group_by == "conversation":
-            ranked = best_of_each_conversation(ranked)
-        if len(ranked) >= question.k + SPARE or len(candidates) < pool:
-            return ranked
-        pool *= 4
-
-
 async def _query_vector(embedder: Embedder, question: Question) -> tuple[Vectors | None, Model | None]:
     if question.mode not in ("hybrid", "semantic"):
         return None, None
     vector = await embedder.embed_query(question.text)
     return vector, Model(embedder.model_id, embedder.dimensions)
-
-
-def best_of_each_conversation(ranked: Sequence[Ranked], /) -> list[Ranked]:
-    """Keep the first of each conversation; memories without one stand for themselves."""
-    seen: set[str] = set()
-    kept: list[Ranked] = []
-    for item in ranked:
-        if item.conversation_id is None or item.conversation_id not in seen:
-            kept.append(item)
-            if item.conversation_id is not None:
-                seen.add(item.conversation_id)
-    return kept
-
-
-def _hit(item: Ranked, memory: Memory) -> Hit:
-    return Hit(memory, item.score, memory.content[item.start : item.end], item.signals)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Self, Unpack, cast
 
 from retain.core.api import GroupBy, Record
-from retain.core.embedding import embed, entries
+from retain.core.embedding import entries
 from retain.core.filters import resolve_filter, restricts
 from retain.core.intake import (
     Intake,
@@ -45,7 +45,6 @@ from retain.domain.memory import (
     Model,
     NewMemory,
     Page,
-    Passage,
     Recall,
     RecallMode,
     SessionMode,
@@ -272,9 +271,8 @@ class MemoryService:
             return Change(now, fields), None
         content = cast("str", fields.pop("content"))
         renewed = replace(memory, content=content, content_hash=content_hash(content), turns=())
-        made = await embed(self._embedder, [renewed])
-        passages: list[Passage] = made.passages[0]
-        return Change(now, fields, content, renewed.content_hash, passages, made.vectors[0]), made.model
+        (made,), model = await entries(self._embedder, [renewed])
+        return Change(now, fields, content, renewed.content_hash, made.passages, made.vectors), model
 
     async def delete(self, memory_id: str, /) -> None:
         """See `MemoryAPI.delete`."""

@@ -1,6 +1,5 @@
 """Which earlier memories a new one resembles. This only ever reports: nothing is dropped for being similar."""
 
-import asyncio
 import logging
 from dataclasses import replace
 
@@ -31,7 +30,7 @@ async def similar_to(store: MemoryStore, memory: Memory, vectors: Vectors, model
         return ()
     where = Filter(namespace=memory.namespace)
     try:
-        near = await asyncio.gather(*(store.similar(vector, where, MAX_SIMILAR + 1, model=model) for vector in vectors))
+        near = await store.similar(vectors, where, MAX_SIMILAR + 1, model=model)
     except RetainError:
         logger.warning("the memory %s is stored, but not compared with earlier ones", memory.id, exc_info=True)
         return ()

@@ -109,7 +109,10 @@ class _Cutter:
         while start < end:
             stop, whole = self._stop(start, end)
             yield Passage(*self._trimmed(start, stop))
-            start, _ = self._trimmed(stop if whole else self._overlap_start(start, stop), end)
+            following = stop if whole else self._overlap_start(start, stop)
+            if following < stop and self._stop(following, end)[0] <= stop:
+                following = stop  # what is repeated fills the passage: nothing new would follow it
+            start, _ = self._trimmed(following, end)
 
     def _stop(self, start: int, end: int) -> tuple[int, bool]:
         """Return where the passage from `start` ends, and whether its last sentence is whole."""

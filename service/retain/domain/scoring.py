@@ -5,19 +5,23 @@ store), never on the other hits. So one number orders the hits, is what people s
 questions. docs/recall.md holds the measurements behind the constants.
 """
 
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from retain.domain.memory import RecallMode
+
+Values = NDArray[np.float64]
 
 KEYWORD_WEIGHT: Final = 1.2
 """What a full keyword match adds to a cosine. On LoCoMo 1.0 to 1.3 are equal within 0.8 points; below 1.0 up to one
 point is lost, above it questions about something else score higher (docs/recall.md, "Fusion")."""
 FULL_SHARE: Final = 1 / 2.2
-"""The share of a passage of average length that holds every word once: 1 / (1 + k1) with BM25's k1 = 1.2. What
-repeated words add beyond is not counted: it changes no result on LoCoMo."""
+"""The share of a passage of average length that holds every word: 1 / (1 + k1) with BM25's k1 = 1.2."""
+WEIGHTS: Final[Mapping[str, float]] = {"semantic": 1.0, "keyword": KEYWORD_WEIGHT}
 _SCALE: Final = 0.6
 _STEEPNESS: Final = 2.5
 """The curve from evidence to score, 1 - exp(-(x / 0.6) ** 2.5). Among 3,000 unrelated texts the best cosine to a
@@ -29,107 +33,58 @@ measured 0.83 and 0.94, a paraphrase at most 0.72 (docs/recall.md, "Cosines").""
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """A passage that may answer a question, with what each search says of it.
+class Candidates:
+    """n passages that may answer a question, as columns. Those of one memory come in reading order.
 
     Attributes:
-        start, end: The passage within the content, in characters.
-        semantic: Cosine in [-1, 1]; None when no vector was asked for.
-        keyword: BM25 as a share of the most it could be, idf * (k1 + 1) over all words of the question, in
-            [0, 1]; None when no text was asked for. 0 when no word matches. Words that the store lacks count
-            as the rarest ones: else a question about something else would reach the top by the one word it shares.
+        memories: (n,) a number for each memory, the same for all its passages; one stored later has a higher one.
+        semantic: (n,) cosines in [-1, 1]; None when no vector was asked for.
+        keyword: (n,) BM25 as a share of the most it could be, idf * (k1 + 1) over all words of the question, in
+            [0, 1]; None when no text was asked for. 0 when no word matches. Words that the store lacks count as the
+            rarest ones: else a question about something else would reach the top by the one word it shares.
     """
 
-    memory_id: str
-    conversation_id: str | None
-    start: int
-    end: int
-    semantic: float | None
-    keyword: float | None
+    memories: NDArray[np.int64]
+    semantic: Values | None
+    keyword: Values | None
+
+    def __len__(self) -> int:
+        return len(self.memories)
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """A memory by its best passage: characters [start, end) of the content.
+NO_CANDIDATES: Final = Candidates(np.empty(0, np.int64), None, None)
 
-    Attributes:
-        score: In [0, 1], higher is better.
-        signals: What the score was made of, each in [0, 1]: "semantic" the cosine (0 when negative), "keyword"
-            the `keyword_signal`; or "exact", 1 for a literal match.
+
+def evidence(candidates: Candidates, mode: RecallMode, /) -> dict[str, Values]:
+    """Return what each passage's score is made of in `mode`, each (n,) in [0, 1].
+
+    "semantic" is the cosine, 0 when negative. "keyword" is how much of the question's words the passage holds: 1 when
+    it holds every one, see `FULL_SHARE`.
     """
-
-    memory_id: str
-    conversation_id: str | None
-    start: int
-    end: int
-    score: float
-    signals: Mapping[str, float]
-
-
-def semantic_score(cosine: float, /) -> float:
-    """Return the score of a cosine in [-1, 1] alone: 0 up to 0, 0.47 at 0.5, 0.97 at 1. Never falls."""
-    return hybrid_score(cosine, 0.0)
+    parts: dict[str, Values] = {}
+    if mode != "keyword" and candidates.semantic is not None:
+        parts["semantic"] = np.clip(candidates.semantic, 0.0, 1.0)
+    if mode != "semantic" and candidates.keyword is not None:
+        parts["keyword"] = np.clip(candidates.keyword / FULL_SHARE, 0.0, 1.0)
+    return parts
 
 
-def keyword_score(share: float, /) -> float:
-    """Return the score of a keyword share in [0, 1] alone: 0 at 0, 0.63 at half of `FULL_SHARE`, then up to 0.997."""
-    return hybrid_score(0.0, share)
+def scores(parts: Mapping[str, Values], /) -> Values:
+    """Return (n,) the score in [0, 1] of the parts that `evidence` returns; it never falls when one of them grows.
 
-
-def hybrid_score(cosine: float, share: float, /) -> float:
-    """Return the score in [0, 1] of a cosine in [-1, 1] and a keyword share in [0, 1].
-
-    Evidence adds up, then goes through the curve that the single signals use; so a second signal never lowers a
-    score, and equal evidence has an equal score in every mode. Never falls in either argument.
+    Evidence adds up, then goes through the curve that a single part uses; so a second signal never lowers a score,
+    and equal evidence has an equal score in every mode.
     """
-    return _score(_within_unit(cosine), keyword_signal(share))
+    total = sum((WEIGHTS[name] * part for name, part in parts.items()), start=np.zeros(1))
+    return 1.0 - np.exp(-((total / _SCALE) ** _STEEPNESS))
 
 
-def keyword_signal(share: float, /) -> float:
-    """Return how much of a question's words a passage holds, in [0, 1]: 1 when it holds each at least once.
+def best_passages(candidates: Candidates, scored: Values, /) -> NDArray[np.intp]:
+    """Return where the best passage of each memory is, best memory first.
 
-    `share` is BM25 over the most that BM25 could be, in [0, 1]; that most is never met, see `FULL_SHARE`.
+    A memory scores as its best passage does; signals of different passages are never mixed. Ties go to the memory
+    stored later, and within a memory to the earlier passage.
     """
-    return _within_unit(share / FULL_SHARE)
-
-
-def rank(candidates: Iterable[Candidate], mode: RecallMode, /) -> list[Ranked]:
-    """Return each memory once, with its best passage, best memory first.
-
-    A memory scores as its best passage does; signals of different passages are never mixed. Ties go to the newer
-    memory (the higher id: ids are UUIDv7), and within a memory to the earlier passage. In mode "exact" every
-    candidate scores 1. In mode "keyword" candidates without a matching word are left out.
-    """
-    best: dict[str, Ranked] = {}
-    for candidate in candidates:
-        signals = _signals(candidate, mode)
-        if mode == "keyword" and not signals["keyword"]:
-            continue
-        score = 1.0 if mode == "exact" else _score(signals.get("semantic", 0.0), signals.get("keyword", 0.0))
-        held = best.get(candidate.memory_id)
-        if held is None or (-score, candidate.start) < (-held.score, held.start):
-            best[candidate.memory_id] = Ranked(
-                candidate.memory_id, candidate.conversation_id, candidate.start, candidate.end, score, signals
-            )
-    newest_first = sorted(best.values(), key=lambda item: item.memory_id, reverse=True)
-    return sorted(newest_first, key=lambda item: -item.score)
-
-
-def _signals(candidate: Candidate, mode: RecallMode) -> dict[str, float]:
-    if mode == "exact":
-        return {"exact": 1.0}
-    signals: dict[str, float] = {}
-    if mode != "keyword":
-        signals["semantic"] = _within_unit(candidate.semantic or 0.0)
-    if mode != "semantic":
-        signals["keyword"] = keyword_signal(candidate.keyword or 0.0)
-    return signals
-
-
-def _score(semantic: float, keyword: float) -> float:
-    evidence = semantic + KEYWORD_WEIGHT * keyword
-    return 1.0 - math.exp(-((evidence / _SCALE) ** _STEEPNESS))
-
-
-def _within_unit(value: float) -> float:
-    return min(1.0, max(0.0, value))
+    order = np.lexsort((-candidates.memories, -scored))  # a stable sort: within a memory the order stays
+    _, firsts = np.unique(candidates.memories[order], return_index=True)
+    return order[np.sort(firsts)]

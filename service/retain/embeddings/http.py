@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from retain.domain.errors import EmbeddingError, InvalidInputError
 from retain.domain.ids import shortened
 from retain.embeddings.batching import slices
-from retain.embeddings.text import RecentQueries, concatenated, refuse_long, sound_text, windows
+from retain.embeddings.recent import PASSAGE_BYTES, QUERY_BYTES, RecentVectors
+from retain.embeddings.text import concatenated, refuse_long, sound_text, windows
 
 if TYPE_CHECKING:
     import httpx
@@ -82,7 +83,7 @@ class HttpEmbedder:
         self._client: httpx.AsyncClient | None = None
         self._dimensions: int | None = None
         self._problem = ""
-        self._queries = RecentQueries()
+        self._queries, self._passages = RecentVectors(QUERY_BYTES), RecentVectors(PASSAGE_BYTES)
 
     def __repr__(self) -> str:
         return f"HttpEmbedder({self._url!r}, {self._model!r})"
@@ -122,7 +123,7 @@ class HttpEmbedder:
             await self._embed(["warm up"])
 
     async def embed_passages(self, texts: Sequence[str], /) -> Vectors:
-        """Return (n, d) float32 unit rows in the order of `texts`.
+        """Return (n, d) float32 unit rows in the order of `texts`; those embedded last are remembered.
 
         Raises:
             TooLargeError: a text has more than `passage_tokens` pieces.
@@ -133,7 +134,7 @@ class HttpEmbedder:
         if not texts:
             await self.warm_up()
             return np.empty((0, self.dimensions), np.float32)
-        return await self._embed(texts)
+        return await self._passages.or_made(texts, self._embed)
 
     async def embed_query(self, text: str, /) -> Vectors:
         """Return the (d,) float32 unit row of a question; a long one is the normalised mean of its windows.
@@ -141,17 +142,17 @@ class HttpEmbedder:
         Raises:
             EmbeddingError: the endpoint failed, refused, or answered with a vector of another size.
         """
-        if (known := self._queries.get(text)) is not None:
-            return known
-        total = (await self._embed(windows(text, self.token_offsets(text), PASSAGE_PIECES))).sum(axis=0)
-        vector = _unit_rows(total[None].astype(np.float64))[0]
-        self._queries.put(text, vector)
-        return vector
+        return (await self._queries.or_made([text], self._embed_queries))[0]
+
+    async def _embed_queries(self, texts: Sequence[str]) -> Vectors:
+        parts = [await self._embed(windows(text, self.token_offsets(text), PASSAGE_PIECES)) for text in texts]
+        return _unit_rows(np.array([part.sum(axis=0) for part in parts], np.float64))
 
     async def aclose(self) -> None:
         """Close the connections."""
         client, self._client = self._client, None
         self._queries.clear()
+        self._passages.clear()
         if client is not None:
             await client.aclose()
 

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from retain.domain.errors import EmbeddingError, RetainError
 from retain.embeddings.batching import Batcher, Request, slices
 from retain.embeddings.model_files import TOKENIZER, WEIGHTS, ModelFiles
+from retain.embeddings.recent import PASSAGE_BYTES, QUERY_BYTES, RecentVectors
 from retain.embeddings.runtime import Session, Tokens, load_session, return_free_memory
-from retain.embeddings.text import RecentQueries, concatenated, refuse_long
+from retain.embeddings.text import concatenated, refuse_long
 from retain.embeddings.unread import Reading
 
 Vectors = NDArray[np.float32]
@@ -92,7 +93,7 @@ class OnnxEmbedder:
         self._loaded_tokens: Tokens | None = None
         self._loaded_model: SentenceModel | None = None
         self._batcher = Batcher(lambda rows: self._model().run(rows), lanes or min(_cores(), MOST_LANES))
-        self._queries = RecentQueries()
+        self._queries, self._passages = RecentVectors(QUERY_BYTES), RecentVectors(PASSAGE_BYTES)
 
     def __repr__(self) -> str:
         return f"OnnxEmbedder({self._files.name!r}, {str(self._files.folder)!r})"
@@ -140,7 +141,7 @@ class OnnxEmbedder:
             await asyncio.to_thread(self._model)
 
     async def embed_passages(self, texts: Sequence[str], /) -> Vectors:
-        """Return (n, d) float32 unit rows in the order of `texts`.
+        """Return (n, d) float32 unit rows in the order of `texts`; those embedded last are remembered.
 
         Raises:
             TooLargeError: a text has more than `passage_tokens` tokens; nothing is ever cut silently.
@@ -149,6 +150,9 @@ class OnnxEmbedder:
         if not texts:
             await self.warm_up()
             return np.empty((0, self.dimensions), np.float32)
+        return await self._passages.or_made(texts, self._embed_passages)
+
+    async def _embed_passages(self, texts: Sequence[str]) -> Vectors:
         parts: list[Vectors] = []
         under_way: deque[tuple[_Call, Future[Vectors]]] = deque()
         try:
@@ -165,24 +169,24 @@ class OnnxEmbedder:
         return concatenated(parts, 0)
 
     async def embed_query(self, text: str, /) -> Vectors:
-        """Return the (d,) float32 unit row of a question; the last 512 questions are remembered.
+        """Return the (d,) float32 unit row of a question; those asked last are remembered.
 
         A text longer than the model reads is embedded as the normalised mean of its windows.
 
         Raises:
             EmbeddingError: the model can't be loaded or failed.
         """
-        if (known := self._queries.get(text)) is not None:
-            return known
-        call = _Call([text], self._query_reading, self._query_windows)
-        vector = (await _answer(call, self._batcher.submit(call.request, urgent=True)))[0]
-        self._queries.put(text, vector)
-        return vector
+        return (await self._queries.or_made([text], self._embed_queries))[0]
+
+    async def _embed_queries(self, texts: Sequence[str]) -> Vectors:
+        call = _Call(texts, self._query_reading, self._query_windows)
+        return await _answer(call, self._batcher.submit(call.request, urgent=True))
 
     async def aclose(self) -> None:
         """Fail what still waits, let running batches end and free the model."""
         await asyncio.to_thread(self._batcher.close)
         self._queries.clear()
+        self._passages.clear()
         self._loaded_model = None
 
     def _not_loaded(self) -> RetainError:

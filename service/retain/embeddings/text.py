@@ -1,16 +1,12 @@
 """Small things that every embedder does with text before a model sees it."""
 
 import re
-from collections import OrderedDict
 from collections.abc import Sequence
-from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
 
 from retain.domain.errors import TooLargeError
-
-CACHED_QUERIES = 512
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -37,35 +33,6 @@ def refuse_long(tokens: int, most: int, name: str) -> None:
             f"a passage of {tokens} tokens is longer than the {most} that {name} reads; split it first",
             field="content",
         )
-
-
-class RecentQueries:
-    """The vectors of the last 512 different questions. Thread safe."""
-
-    def __init__(self, most: int = CACHED_QUERIES) -> None:
-        self._most = most
-        self._lock = Lock()
-        self._vectors: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
-
-    def get(self, text: str) -> NDArray[np.float32] | None:
-        """A copy of the vector of `text`, if it is remembered."""
-        with self._lock:
-            if (vector := self._vectors.get(text)) is None:
-                return None
-            self._vectors.move_to_end(text)
-        return vector.copy()
-
-    def put(self, text: str, vector: NDArray[np.float32]) -> None:
-        """Remember a vector and forget the one not asked for the longest."""
-        with self._lock:
-            self._vectors[text] = vector.copy()
-            if len(self._vectors) > self._most:
-                self._vectors.popitem(last=False)
-
-    def clear(self) -> None:
-        """Forget everything."""
-        with self._lock:
-            self._vectors.clear()
 
 
 def concatenated(parts: Sequence[NDArray[np.float32]], dimensions: int) -> NDArray[np.float32]:

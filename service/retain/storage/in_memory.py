@@ -10,7 +10,17 @@ from typing import Any, cast
 import apsw
 import numpy as np
 
-from retain.core.ports import Candidate, Capability, Change, Clock, Entry, RequestKey, Vectors, Written
+from retain.core.ports import (
+    Capability,
+    Change,
+    Choose,
+    Chosen,
+    Clock,
+    Entry,
+    RequestKey,
+    Vectors,
+    Written,
+)
 from retain.domain.errors import (
     ConflictError,
     EmbeddingError,
@@ -20,6 +30,7 @@ from retain.domain.errors import (
 )
 from retain.domain.memory import (
     ACTIVE,
+    STATES,
     Event,
     EventKind,
     Filter,
@@ -37,6 +48,7 @@ from retain.domain.memory import (
     counted_types,
 )
 from retain.domain.ontology import OwnType, parents_of
+from retain.domain.scoring import Candidates, Values
 from retain.domain.text import ROOT, is_within
 from retain.storage.accepting import require_buriable, require_storable, require_storable_change
 from retain.storage.scanning import (
@@ -142,8 +154,8 @@ class InMemoryStore:
         words = tuple(self._words(memory.content[passage.start : passage.end]) for passage in passages)
         return Kept(memory, tuple(passages), vectors.astype(np.float32), words)
 
-    def _words(self, text: str) -> Counter[str]:
-        return Counter(self._stems(spaced(text))) + Counter(pairs(text))
+    def _words(self, text: str) -> frozenset[str]:
+        return frozenset((*self._stems(spaced(text)), *pairs(text)))
 
     def _stems(self, text: str) -> list[str]:
         with self._lock:
@@ -244,59 +256,52 @@ class InMemoryStore:
         self,
         where: Filter,
         k: int,
+        choose: Choose,
         /,
         *,
         vector: Vectors | None = None,
         text: str | None = None,
         model: Model | None = None,
-    ) -> list[Candidate]:
+    ) -> list[Chosen]:
         """See `MemoryStore.candidates`."""
         self._require_model(model)
-        places = [Place(self._kept[m.id], n) for m in self._matching(where) for n in range(self._passages(m))]
+        places = self._places(where)
         cosines = None if vector is None else cosines_to(places, vector)
-        scores = None if text is None else self._scores(places, text)
-        chosen: set[int] = set()
-        if cosines is not None:
-            chosen |= set(sorted(range(len(places)), key=lambda n: -cosines[n])[:k])
-        if scores is not None:
-            chosen |= set(sorted((n for n in range(len(places)) if scores[n] > 0), key=lambda n: -scores[n])[:k])
-        return [
-            places[n].candidate(None if cosines is None else cosines[n], None if scores is None else scores[n])
-            for n in sorted(chosen)
-        ]
+        words = None if text is None else self._shares(places, text, where)
+        kept = sorted({*_highest(cosines, k), *(n for n in _highest(words, k) if words is not None and words[n] > 0)})
+        numbers = {id_: number for number, id_ in enumerate(self._kept)}
+        found = Candidates(
+            np.array([numbers[places[n].kept.memory.id] for n in kept], dtype=np.int64),
+            None if cosines is None else cosines[kept],
+            None if words is None else words[kept],
+        )
+        return [places[kept[n]].chosen(n) for n in cast("list[int]", choose(found).tolist())]
 
-    def _passages(self, memory: Memory) -> int:
-        return len(self._kept[memory.id].passages)
+    def _places(self, where: Filter) -> list[Place]:
+        kept = [self._kept[memory.id] for memory in self._matching(where)]
+        return [Place(each, n) for each in kept for n in range(len(each.passages))]
 
-    def _scores(self, places: Sequence[Place], text: str) -> list[float]:
+    def _shares(self, places: Sequence[Place], text: str, where: Filter) -> Values:
         asked = terms(text, self._stems(spaced(text)), frozenset(self._stems(" ".join(STOP_WORDS))))
-        return shares(places, [words for kept in self._kept.values() for words in kept.words], asked)
+        return shares(places, self._places(Filter(namespace=where.namespace, states=STATES)), asked)
 
-    async def containing(self, text: str, where: Filter, k: int, /) -> list[Candidate]:
+    async def containing(self, text: str, where: Filter, k: int, /) -> list[Memory]:
         """See `MemoryStore.containing`."""
-        found = [memory for memory in self._matching(where) if text and text in memory.content][:k]
-        starts = [memory.content.index(text) for memory in found]
-        return [
-            Candidate(memory.id, memory.conversation_id, start, start + len(text), None, None)
-            for memory, start in zip(found, starts, strict=True)
-        ]
+        return [memory for memory in self._matching(where) if text and text in memory.content][:k]
 
-    async def similar(self, vector: Vectors, where: Filter, k: int, /, *, model: Model) -> list[Similar]:
+    async def similar(self, vectors: Vectors, where: Filter, k: int, /, *, model: Model) -> list[list[Similar]]:
         """See `MemoryStore.similar`."""
-        best: dict[str, Candidate] = {}
-        everything = len(self._kept) * 10_000
-        for found in await self.candidates(where, everything, vector=vector, model=model):
-            if found.memory_id not in best or (found.semantic or 0) > (best[found.memory_id].semantic or 0):
-                best[found.memory_id] = found
-        ranked = sorted(best.values(), key=lambda found: -(found.semantic or 0))[:k]
-        return [
-            Similar(
-                found.memory_id,
-                max(0.0, found.semantic or 0),
-                self._kept[found.memory_id].memory.content[found.start : found.end],
-            )
-            for found in ranked
-        ]
+        self._require_model(model)
+        return [self._similar(vector, where, k) for vector in vectors]
+
+    def _similar(self, vector: Vectors, where: Filter, k: int) -> list[Similar]:
+        places = self._places(where)
+        cosines = cosines_to(places, vector).tolist()
+        best: dict[str, Similar] = {}
+        for cosine, place in sorted(zip(cosines, places, strict=True), key=lambda pair: -pair[0]):
+            memory = place.kept.memory
+            best.setdefault(memory.id, Similar(memory.id, max(0.0, cosine), place.text))
+        return list(best.values())[:k]
 
     async def tags(self, where: Filter, /, *, minimum_use: int = 1) -> list[TagCount]:
         """See `MemoryStore.tags`."""
@@ -405,3 +410,7 @@ class InMemoryStore:
         shown = tuple(rest[: page.limit])
         more = len(rest) > page.limit
         return Listing(shown, len(found), encoded(position(shown[-1])) if more else None)
+
+
+def _highest(values: Values | None, count: int) -> list[int]:
+    return [] if values is None else np.argsort(-values, kind="stable")[:count].tolist()

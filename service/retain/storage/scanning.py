@@ -2,18 +2,18 @@
 
 import base64
 import json
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import numpy as np
 
-from retain.core.ports import Candidate, Vectors
+from retain.core.ports import Chosen, Vectors
 from retain.domain.errors import InvalidInputError
 from retain.domain.ids import parse_id
 from retain.domain.memory import Filter, Memory, Passage
+from retain.domain.scoring import Values
 from retain.domain.text import ROOT, is_within
 from retain.storage.words import K1, B, Terms, metadata_matches, spellings, weight
 
@@ -25,7 +25,7 @@ class Kept:
     memory: Memory
     passages: tuple[Passage, ...]
     vectors: Vectors
-    words: tuple[Counter[str], ...]
+    words: tuple[frozenset[str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +35,27 @@ class Place:
     kept: Kept
     number: int
 
-    def candidate(self, semantic: float | None, keyword: float | None) -> Candidate:
-        """Return the passage as a candidate with those values."""
-        memory, passage = self.kept.memory, self.kept.passages[self.number]
-        return Candidate(memory.id, memory.conversation_id, passage.start, passage.end, semantic, keyword)
+    @property
+    def words(self) -> frozenset[str]:
+        """What it holds: stems and pairs."""
+        return self.kept.words[self.number]
+
+    @property
+    def length(self) -> int:
+        """Its length in characters."""
+        passage = self.kept.passages[self.number]
+        return passage.end - passage.start
+
+    @property
+    def text(self) -> str:
+        """Its part of the content."""
+        passage = self.kept.passages[self.number]
+        return self.kept.memory.content[passage.start : passage.end]
+
+    def chosen(self, place: int) -> Chosen:
+        """Return it as the chosen candidate at `place`."""
+        passage = self.kept.passages[self.number]
+        return Chosen(place, self.kept.memory, passage.start, passage.end)
 
 
 TIMES = ("created_at", "updated_at", "occurred_at", "archived_at")
@@ -77,38 +94,36 @@ def _names(tags: Sequence[str] | str) -> list[str]:
     return [tags] if isinstance(tags, str) and tags else list(tags)
 
 
-def cosines_to(places: Sequence[Place], vector: Vectors) -> list[float]:
-    """Return the cosine of each passage, in [-1, 1]."""
+def cosines_to(places: Sequence[Place], vector: Vectors) -> Values:
+    """Return (n,) the cosine of each passage, in [-1, 1]."""
     if not places:
-        return []
-    rows = np.array([place.kept.vectors[place.number] for place in places])
+        return np.empty(0)
+    rows = np.array([place.kept.vectors[place.number] for place in places], dtype=np.float64)
     lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(vector)
-    return np.clip(rows @ vector / np.where(lengths > 0, lengths, 1), -1, 1).tolist()
+    return np.clip(rows @ vector / np.where(lengths > 0, lengths, 1), -1, 1)
 
 
-def shares(places: Sequence[Place], corpus: Sequence[Counter[str]], asked: Terms) -> list[float]:
-    """Return BM25 as a share of the most that the question could reach; statistics over the whole `corpus`."""
-    average = max(sum(words.total() for words in corpus) / max(len(corpus), 1), 1)
-    idf = {term: weight(len(corpus), sum(_frequency(w, term) > 0 for w in corpus)) for term in _each(asked)}
+def shares(places: Sequence[Place], corpus: Sequence[Place], asked: Terms) -> Values:
+    """Return (n,) BM25 as a share of the most that the question could reach; statistics over the whole `corpus`."""
+    average = max(sum(place.length for place in corpus) / max(len(corpus), 1), 1)
+    idf = {term: weight(len(corpus), sum(_holds(place, term) for place in corpus)) for term in _each(asked)}
     most = sum(idf.values()) * (K1 + 1) or 1
-    return [
-        sum(_bm25(place.kept.words[place.number], term, average) * idf[term] for term in idf) / most for place in places
-    ]
+    return np.array([_bm25(place, idf, average) / most for place in places])
+
+
+def _bm25(place: Place, idf: Mapping[str, float], average: float) -> float:
+    held = sum(idf[term] for term in idf if _holds(place, term))
+    return held * (K1 + 1) / (1 + K1 * (1 - B + B * place.length / average))
 
 
 def _each(asked: Terms) -> list[str]:
     return [*asked.stems, *asked.pairs, *(f"{start}*" for start in asked.starts)]
 
 
-def _frequency(words: Counter[str], term: str) -> int:
+def _holds(place: Place, term: str) -> bool:
     if term.endswith("*"):
-        return sum(count for word, count in words.items() if word.startswith(term[0]))
-    return sum(words[form] for form in spellings(term))
-
-
-def _bm25(words: Counter[str], term: str, average: float) -> float:
-    frequency = _frequency(words, term)
-    return frequency * (K1 + 1) / (frequency + K1 * (1 - B + B * words.total() / average))
+        return any(word.startswith(term[0]) for word in place.words)
+    return not place.words.isdisjoint(spellings(term))
 
 
 def position(memory: Memory) -> tuple[str, str]:

@@ -23,7 +23,7 @@ def read_json(text: bytes | str, /) -> object:
     """
     try:
         decoded = text if isinstance(text, str) else text.removeprefix(_BOM).decode("utf-8")
-        return json.loads(decoded, object_pairs_hook=_object, parse_int=_whole, parse_constant=_constant)
+        return _STRICT.decode(decoded)
     except UnreadableJsonError:
         raise
     except UnicodeDecodeError as error:
@@ -52,6 +52,9 @@ def _whole(digits: str) -> int:
 
 def _constant(name: str) -> NoReturn:
     raise UnreadableJsonError(f"is not JSON: {name} is no JSON value")
+
+
+_STRICT = json.JSONDecoder(object_pairs_hook=_object, parse_int=_whole, parse_constant=_constant)
 
 
 def presentable(value: object, levels: int = DEEPEST, /) -> object:

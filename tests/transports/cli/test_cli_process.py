@@ -1,6 +1,7 @@
 """The command line as programs meet it: processes, pipes, terminals without Unicode, signals, start-up time."""
 
 import asyncio
+import hashlib
 import json
 import os
 import pty
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tomllib
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -130,8 +132,36 @@ def test_ctrl_c_ends_with_130_and_without_a_traceback() -> None:
         process.send_signal(signal.SIGINT)
         error = process.stderr.read()
     assert process.returncode == 130
-    assert b"Traceback" not in error
-    assert error.strip() == b""
+    assert error.strip() == b"stopped; 0 memories are in, and the same command goes on with the rest"
+
+
+def test_ctrl_c_during_an_import_says_how_much_is_in_and_a_second_run_goes_on() -> None:
+    ids = [str(uuid.UUID(int=(7 << 76) | (2 << 62) | number)) for number in range(2_000)]
+    at = "2026-11-30T10:30:00.000Z"
+    lines = [json.dumps({"kind": "header", "format": "retain", "version": 1})]
+    for id_ in ids:
+        digest = hashlib.sha256(id_.encode()).hexdigest()
+        record = {"id": id_, "content": id_, "content_hash": digest, "type": "observation", "namespace": "/",
+                  "metadata": {}}  # fmt: skip
+        lines.append(json.dumps({"kind": "memory", **record, "created_at": at, "updated_at": at, "occurred_at": at}))
+    text = "".join(f"{line}\n" for line in lines).encode()
+    with subprocess.Popen(
+        [*RETAIN, "import", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(text)  # more than the batches under way and a pipe hold: one has been written by now
+        process.stdin.flush()
+        process.send_signal(signal.SIGINT)
+        error = process.stderr.read().decode()
+    assert process.returncode == 130
+    told = re.fullmatch(r"stopped; ([\d,]+) memories are in, and the same command goes on with the rest", error.strip())
+    assert told, error
+    there = int(told[1].replace(",", ""))
+    assert 0 < there < len(ids)
+    Path("all.jsonl").write_bytes(text)
+    again = json.loads(run("import", "all.jsonl", "--json").stdout)
+    assert again == {"created": len(ids) - there, "skipped": there, "tombstones": 0}
 
 
 def in_terminal(*arguments: str, keys: bytes = b"") -> tuple[int, str]:
@@ -159,6 +189,7 @@ def test_on_a_terminal_long_work_shows_its_progress(tmp_path: Path) -> None:
         assert code == 0
         assert re.search(r"\x1b\[\??[0-9;]*[a-zA-Z]", shown), arguments
         assert {"export": "exporting", "import": "importing", "reembed": "embedding"}[arguments[0]] in shown
+        assert ("records" in shown) == (arguments[0] == "import")
 
 
 @pytest.mark.parametrize(("keys", "code", "left"), [(b"y\n", 0, 0), (b"n\n", 1, 1), (b"\x04", 130, 1)])

@@ -235,7 +235,7 @@ def damaged_page(cli: Cli, name: str) -> None:
 def test_doctor_saves_what_a_damaged_file_holds_and_embeds_it_again(cli: Cli) -> None:
     for number in range(20):
         cli.stored(f"the quokka number {number} eats")
-    damaged_page(cli, "vector")
+    damaged_page(cli, "passage")
     told = cli("doctor")
     assert told.code == 8
     assert "retain doctor --repair" in " ".join(told.out.split())

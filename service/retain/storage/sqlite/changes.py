@@ -3,9 +3,11 @@
 from retain.domain.memory import Event, EventKind
 from retain.storage.sqlite.connection import Connection
 from retain.storage.sqlite.filters import namespaces_within
-from retain.storage.sqlite.rows import from_ms, tags_of
+from retain.storage.sqlite.rows import from_ms, id_text, tags_of
 from retain.storage.words import canonical_json
 
+KINDS: tuple[EventKind, ...] = ("stored", "updated", "deleted")
+"""By the values of the column `change.kind`."""
 KEPT_CHANGES = 100_000
 """Older changes are pruned; an index that missed them loads anew, an event stream goes on with what is left."""
 
@@ -15,7 +17,7 @@ def record(connection: Connection, kind: EventKind, memory: int, at_ms: int, /) 
     connection.run(
         """INSERT INTO change(kind, memory, memory_id, namespace, at)
            SELECT ?, key, id, namespace, ? FROM memory WHERE key = ?""",
-        (kind, at_ms, memory),
+        (KINDS.index(kind), at_ms, memory),
     )
     seq = connection.last_key
     if seq % 1_000 == 0:
@@ -43,8 +45,8 @@ def events(connection: Connection, after: int, limit: int, namespace: str, /) ->
            ORDER BY seq LIMIT ?""",
         (after, keys is None, canonical_json(keys or []), limit),
     )
-    tags = tags_of(connection, {row[5] for row in rows if row[5] is not None})
+    tags = tags_of(connection, [row[5] for row in rows if row[5] is not None])
     return [
-        Event(seq, kind, memory_id, path, from_ms(at), type_, tags.get(key, ()))
-        for seq, kind, memory_id, path, at, key, type_ in rows
+        Event(seq, KINDS[int(kind)], id_text(id_), path, from_ms(at), type_, tags.get(key, ()))
+        for seq, kind, id_, path, at, key, type_ in rows
     ]

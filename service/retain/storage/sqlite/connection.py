@@ -4,7 +4,7 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from enum import Enum
@@ -13,7 +13,9 @@ from typing import Any, TypeAlias, TypeVar, cast
 from urllib.parse import quote
 
 import apsw
+import numpy as np
 import sqlite_vec
+from numpy.typing import NDArray
 
 from retain.domain.errors import InvalidInputError, StoreError
 from retain.storage.sqlite.failures import BUSY_TIMEOUT_MS, closed, failures_explained
@@ -36,7 +38,7 @@ _PRAGMAS: tuple[tuple[str, str, object], ...] = (
     ("secure_delete", "ON", 1),  # what is deleted is overwritten
     ("temp_store", "MEMORY", 2),
     ("journal_size_limit", "16777216", 16_777_216),
-    ("mmap_size", "268435456", 268_435_456),  # pages come from the file cache that all connections share
+    ("mmap_size", "2147418112", 2_147_418_112),  # SQLite's most; pages come from the file cache that all share
 )
 _CACHE_KIB = {True: 16_384, False: 8_192}
 
@@ -147,6 +149,16 @@ class Connection:
         self._raw.close()
 
 
+def integers(values: Sequence[int] | NDArray[np.integer], /) -> Any:
+    """Return whole numbers as a table for `IN carray(?)`; there must be at least one."""
+    return cast("Any", apsw).carray(np.ascontiguousarray(values, dtype=np.int64))
+
+
+def blobs(values: Iterable[bytes], /) -> Any:
+    """Return byte strings as a table for `IN carray(?)`; there must be at least one."""
+    return cast("Any", apsw).carray(tuple(values))
+
+
 def _spaced(text: Value) -> str:
     return spaced(str(text))
 
@@ -173,6 +185,8 @@ class Database:
         self._closed = False
         self._unscrubbed = False
         self._last_wait = -_WAIT_EVERY_S
+        self.on_write: Callable[[], None] = _nothing
+        """Called on the event loop after each write."""
 
     @property
     def access(self) -> Access:
@@ -188,7 +202,9 @@ class Database:
 
         With `scrub`, the log file is emptied afterwards, so that deleted content is on no page of any file.
         """
-        return await self._submit(self._write_pool, lambda: self._write(work, scrub))
+        result = await self._submit(self._write_pool, lambda: self._write(work, scrub))
+        self.on_write()
+        return result
 
     async def outside(self, work: Callable[[Connection], T], /) -> T:
         """Run `work` on the writing connection outside a transaction, for what SQLite refuses within one."""
@@ -262,6 +278,10 @@ class Database:
             emptied_log(self._writer)
         for connection in reversed(self._connections):
             connection.close()
+
+
+def _nothing() -> None:
+    return
 
 
 def in_transaction(connection: Connection, work: Callable[[Connection], T], /) -> T:

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import islice
 
 from retain.domain.memory import STATES, Filter, State
 from retain.domain.text import ROOT
-from retain.storage.sqlite.connection import Connection, Value
-from retain.storage.sqlite.rows import STATE_NUMBERS, to_ms
+from retain.storage.sqlite.connection import Connection, Value, blobs
+from retain.storage.sqlite.rows import STATE_NUMBERS, id_blob, to_ms
 from retain.storage.words import canonical_json
 
 _MOST_PARTS = 8
@@ -49,20 +50,24 @@ class Condition:
         return [] if self.never else self.bindings
 
 
-def condition(connection: Connection, where: Filter, /) -> Condition:
-    """Return the whole filter as SQL."""
-    made = narrowing(connection, where)
+def condition(connection: Connection, where: Filter, /, *, probed: bool = False) -> Condition:
+    """Return the whole filter as SQL.
+
+    With `probed`, tags are looked up for each memory that the query comes upon; else they say which to look at.
+    """
+    made = narrowing(connection, where, probed=probed)
     _add_states(made, where.states)
     _add_namespace(connection, made, where.namespace)
     return made
 
 
-def narrowing(connection: Connection, where: Filter, /) -> Condition:
-    """Return the filter without its namespace and states, which the index in memory knows itself."""
+def narrowing(connection: Connection, where: Filter, /, *, probed: bool = False) -> Condition:
+    """Return the filter without its namespace and states, which the index in memory and the counters know."""
     made = Condition()
-    _add_tags(connection, made, where)
+    _add_tags(connection, made, where, probed)
     if where.ids is not None:
-        made.add("memory.id IN (SELECT value FROM json_each(?))", canonical_json(list(where.ids)))
+        made.never |= not where.ids
+        made.add("memory.id IN carray(?)", blobs(map(id_blob, where.ids)) if where.ids else None)
     if where.conversation_id is not None:
         made.add("memory.conversation_id = ?", where.conversation_id)
     if where.agent_id is not None:
@@ -70,16 +75,16 @@ def narrowing(connection: Connection, where: Filter, /) -> Condition:
     if where.types:
         made.add("memory.type IN (SELECT value FROM json_each(?))", canonical_json(list(where.types)))
     if where.since is not None:
-        made.add("memory.occurred_at >= ?", _up(to_ms(where.since), where.since.microsecond))
+        made.add("memory.occurred_at >= ?", first_ms(where.since))
     if where.until is not None:
-        made.add("memory.occurred_at < ?", _up(to_ms(where.until), where.until.microsecond))
+        made.add("memory.occurred_at < ?", first_ms(where.until))
     _add_metadata(made, where.metadata)
     return made
 
 
-def _up(milliseconds: int, microsecond: int) -> int:
-    # Stored times are whole milliseconds, so a bound between two of them means the later one.
-    return milliseconds + (microsecond % 1000 > 0)
+def first_ms(moment: datetime, /) -> int:
+    """Return the first millisecond that is not before `moment`: stored times are rounded down."""
+    return to_ms(moment) + (moment.microsecond % 1000 > 0)
 
 
 def namespaces_within(connection: Connection, namespace: str | None, /) -> list[int] | None:
@@ -120,7 +125,7 @@ def _add_namespace(connection: Connection, made: Condition, namespace: str | Non
         made.add("memory.namespace IN (SELECT value FROM json_each(?))", canonical_json(keys))
 
 
-def _add_tags(connection: Connection, made: Condition, where: Filter) -> None:
+def _add_tags(connection: Connection, made: Condition, where: Filter, probed: bool) -> None:
     wanted, excluded = _names(where.tags), _names(where.exclude_tags)
     if wanted:
         found = [key for key, _ in tag_keys(connection, wanted)]
@@ -128,13 +133,13 @@ def _add_tags(connection: Connection, made: Condition, where: Filter) -> None:
         if where.tag_match == "all" or len(found) == 1:
             for place, key in enumerate(found[:_MOST_PARTS]):
                 # The rarest tag drives; the others are probed for what it yields.
-                made.add(f"memory.key IN ({_TAGGED})" if place == 0 else _CARRIES_TAG, key)
+                made.add(_CARRIES_TAG if probed or place else f"memory.key IN ({_TAGGED})", key)
             if len(found) > _MOST_PARTS:
                 made.add(_CARRIES_ALL, canonical_json(found[_MOST_PARTS:]))
-            made.driver = _TAGGED
+            made.driver = "" if probed else _TAGGED
         else:
-            made.add(f"memory.key IN ({_TAGGED_ANY})", canonical_json(found))
-            made.driver = _TAGGED_ANY
+            made.add(_CARRIES_ANY if probed else f"memory.key IN ({_TAGGED_ANY})", canonical_json(found))
+            made.driver = "" if probed else _TAGGED_ANY
     if excluded:
         found = [key for key, _ in tag_keys(connection, excluded)]
         if found:
@@ -148,10 +153,10 @@ _CARRIES_ALL = (
     "NOT EXISTS (SELECT 1 FROM json_each(?) AS asked WHERE NOT EXISTS"
     " (SELECT 1 FROM memory_tag WHERE memory_tag.memory = memory.key AND tag = asked.value))"
 )
-_CARRIES_NONE = (
-    "NOT EXISTS (SELECT 1 FROM memory_tag WHERE memory_tag.memory = memory.key"
-    " AND tag IN (SELECT value FROM json_each(?)))"
+_CARRIES_ANY = (
+    "EXISTS (SELECT 1 FROM memory_tag WHERE memory_tag.memory = memory.key AND tag IN (SELECT value FROM json_each(?)))"
 )
+_CARRIES_NONE = f"NOT {_CARRIES_ANY}"
 _ON_KEYS = (f"memory.key IN ({_TAGGED})", f"memory.key IN ({_TAGGED_ANY})", _CARRIES_TAG, _CARRIES_ALL, _CARRIES_NONE)
 
 

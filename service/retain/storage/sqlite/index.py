@@ -1,33 +1,45 @@
 """The passage index in memory: one per process, shared by its readers, derived from the file, never the truth.
 
-It holds what a search touches for every passage: the bit code and the few numbers that filters and BM25 need, some
-70 bytes each at 384 dimensions. Each read brings it up to its own snapshot first, by the change feed, so that
-another process's write is seen by the very next query. An index that is ahead of a reader's snapshot does no harm:
-what the reader's transaction can't see yet is dropped when its vectors are read.
+It holds what a search touches for every passage: the bit code of its vector and the few numbers that filters and BM25
+need, 75 bytes each at 384 dimensions, 79 with cells. Each read brings it up to its own snapshot first, by the change
+feed, so that another process's write is seen by the very next query. An index that is ahead of a reader's snapshot does
+no harm: what the reader's transaction can't see yet is dropped when its vectors are read.
 """
 
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
-import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from retain.storage.sqlite import changes, meta
-from retain.storage.sqlite.connection import Connection, Row
+from retain.domain.memory import Model
+from retain.storage.sqlite.cells import Cells
+from retain.storage.sqlite.connection import Connection, Row, integers
+from retain.storage.sqlite.postings import PostingCache
 from retain.storage.sqlite.vectors import Words, code_words
 
 GONE = 255
 """State of a passage that was removed. The others are those of `memory.state`."""
 
-_GROWTH = 1.125
+_GROWTH = 32
+"""A full array grows by this part of itself, and a little: copying stays rare, spare room small."""
+_LOADED_AT_ONCE = 20_000
+_FOLLOWED_AT_MOST = 1_000
 _RELOAD_SHARE = 4
+"""Loading anew is cheaper than following changes to more than a quarter of all passages."""
+_COMPARED_ONE_BY_ONE = 16
 _GATHER_SHARE = 5
-_BLOCK = 16_384
+_BLOCK = 32_768
+_SAMPLED = 8
+
+_STORED = 0
+"""`change.kind` of a memory that had no passages before."""
 
 _SELECT = """
-    SELECT passage.key, passage.memory, memory.namespace, memory.state, passage.words, passage.code
+    SELECT passage.key, passage.memory, memory.namespace, memory.state, memory.type, memory.occurred_at,
+           passage.length, {embedding}
     FROM passage JOIN memory ON memory.key = passage.memory"""
 
 Positions = NDArray[np.intp]
@@ -41,38 +53,87 @@ class View:
     Arrays are views of shared memory; other readers may append behind them and change states within.
     """
 
-    keys: NDArray[np.int64]
+    keys: NDArray[np.int32]
     memories: NDArray[np.int32]
     namespaces: NDArray[np.int32]
     states: NDArray[np.uint8]
-    lengths: NDArray[np.int32]
+    types: NDArray[np.integer]
+    occurred: NDArray[np.int64]
+    lengths: NDArray[np.uint16]
     codes: Words
-    present: int
-    average_length: float
+    type_numbers: dict[str, int]
+    cells: Cells | None
+    postings: PostingCache
+    version: int
+    model: Model | None
 
-    def nearest(self, code: Words, count: int, mask: Mask | None, /) -> Positions:
-        """Return the positions of up to `count` passages whose codes differ least from `code`, within `mask`."""
-        size = len(self.keys)
-        allowed = size if mask is None else int(np.count_nonzero(mask))
-        if allowed <= count:
-            return np.arange(size) if mask is None else np.flatnonzero(mask)
-        if mask is not None and allowed * _GATHER_SHARE < size:
-            chosen = np.flatnonzero(mask)
-            return chosen[np.argpartition(_distances(self.codes[:, chosen], code), count)[:count]]
-        distances = _distances(self.codes, code)
-        if mask is not None:
-            distances[~mask] = np.iinfo(np.uint16).max
-        return np.argpartition(distances, count)[:count]
+    def positions(self, keys: NDArray[np.integer], /) -> Positions:
+        """Return where those of `keys`, ascending, are that the index holds."""
+        places = np.searchsorted(self.keys, keys.astype(np.int32, copy=False))
+        here = places < len(self.keys)
+        here[here] = self.keys[places[here]] == keys[here]
+        return places[here]
+
+    def nearest(self, code: Words, count: int, within: Positions | None, /) -> Positions:
+        """Return the positions of the `count` passages whose codes differ least from `code`, and of some more.
+
+        `within` are the positions to choose from, ascending; None for all.
+        """
+        if within is None:
+            return _least(_distances(self.codes, code, None), count)
+        if len(within) * _GATHER_SHARE < len(self.keys):
+            return within[_least(_distances(self.codes, code, within), count)]
+        return within[_least(_distances(self.codes, code, None)[within], count)]
+
+    def best(self, positions: Positions, values: NDArray[np.floating], count: int, /) -> Positions:
+        """Return the `count` of `positions` with the highest `values`.
+
+        Ties go to the memory stored later, within a memory to the earlier passage: as the core ranks them, so that no
+        tie is cut elsewhere than there.
+        """
+        if len(positions) <= count:
+            return positions
+        least = np.partition(values, -count)[-count]
+        better, tied = positions[values > least], positions[values == least]
+        missing = count - len(better)
+        if len(tied) > missing:
+            order = (self.memories[tied].astype(np.int64) << 32) - tied
+            tied = tied[np.argpartition(-order, missing - 1)[:missing]]
+        return np.concatenate((better, tied))
 
 
-def _distances(codes: Words, code: Words) -> NDArray[np.uint16]:
+def _distances(codes: Words, code: Words, chosen: Positions | None) -> NDArray[np.uint16]:
     """Return in how many bits each code differs; in blocks that stay in the processor's cache."""
-    distances = np.zeros(codes.shape[1], dtype=np.uint16)
+    distances = np.zeros(codes.shape[1] if chosen is None else len(chosen), dtype=np.uint16)
     for start in range(0, len(distances), _BLOCK):
         part = distances[start : start + _BLOCK]
-        for word, column in zip(code, codes[:, start : start + _BLOCK], strict=True):
-            part += np.bitwise_count(column ^ word)
+        block = slice(start, start + _BLOCK) if chosen is None else chosen[start : start + _BLOCK]
+        for word, column in zip(code, codes, strict=True):
+            part += np.bitwise_count(column[block] ^ word)
     return distances
+
+
+def _least(distances: NDArray[np.uint16], count: int) -> Positions:
+    """Return where the `count` smallest distances, or a few more, are: counting them is quicker than sorting."""
+    if len(distances) <= count:
+        return np.arange(len(distances))
+    for step in (_SAMPLED, 1):
+        limit = np.searchsorted(np.cumsum(np.bincount(distances[::step])), count / step)
+        chosen = np.flatnonzero(distances <= limit)
+        if len(chosen) >= count:
+            break  # a sample may have set the limit too low
+    return chosen
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """How far a snapshot of the file is: numbers that only grow."""
+
+    generation: int
+    cells: int
+    last_change: int
+    first_change: int
+    model: Model | None
 
 
 class PassageIndex:
@@ -84,112 +145,180 @@ class PassageIndex:
 
     def view(self, connection: Connection, /) -> View:
         """Return the index brought up to the snapshot of `connection`'s transaction, or a later one."""
-        generation, last = meta.generation(connection), changes.last_change(connection)
+        state = _state(connection)
         with self._lock:
             arrays = self._loaded
-            if arrays is not None and generation < arrays.generation:
-                return _load(connection, generation, last).view()  # a reader from before a re-embedding
-            if arrays is None or generation > arrays.generation or not _followed(connection, arrays, last):
+            if arrays is not None and state.generation < arrays.state.generation:
+                return _load(connection, state).view()  # a reader from before a re-embedding
+            if arrays is None or not _followed(connection, arrays, state):
                 arrays = self._loaded = None  # free the old one first
-                arrays = self._loaded = _load(connection, generation, last)
+                arrays = self._loaded = _load(connection, state)
             return arrays.view()
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Bytes of each array; "postings" is the cache of keyword searches, the rest the index itself."""
+        return {} if self._loaded is None else self._loaded.sizes
 
 
 class _Arrays:
     """Growing arrays; appending copies only when the spare room is used up."""
 
-    def __init__(self, generation: int, last: int, rows: list[Row]) -> None:
-        self.generation = generation
-        self.last = last
+    _COLUMNS = ("keys", "memories", "namespaces", "states", "types", "occurred", "lengths")
+
+    def __init__(self, state: _State, room: int) -> None:
+        self.state = state
         self.size = 0
-        self.present = 0
-        self.total_length = 0
-        self.keys = np.empty(0, dtype=np.int64)
-        self.memories = np.empty(0, dtype=np.int32)
-        self.namespaces = np.empty(0, dtype=np.int32)
-        self.states = np.empty(0, dtype=np.uint8)
-        self.lengths = np.empty(0, dtype=np.int32)
-        self.codes: Words = np.empty((0, 0), dtype=np.uint64)
-        self.append(rows)
+        self.keys = np.empty(room, dtype=np.int32)
+        self.memories = np.empty(room, dtype=np.int32)
+        self.namespaces = np.empty(room, dtype=np.int32)
+        self.states = np.empty(room, dtype=np.uint8)
+        self.types: NDArray[np.integer] = np.empty(room, dtype=np.uint16)
+        self.occurred = np.empty(room, dtype=np.int64)
+        self.lengths = np.empty(room, dtype=np.uint16)
+        self.codes: Words = np.empty((0, room), dtype=np.uint64)
+        self.type_numbers: dict[str, int] = {}
+        self.cells: Cells | None = None
+        self.postings = PostingCache()
+
+    @property
+    def highest(self) -> int:
+        """The key of the last passage, 0 for none."""
+        return int(self.keys[self.size - 1]) if self.size else 0
 
     def append(self, rows: list[Row]) -> None:
         """Add passages, whose keys must be higher than all before."""
         if not rows:
             return
-        keys, memories, namespaces, states, lengths, blobs = zip(*rows, strict=True)
+        keys, memories, namespaces, states, types, occurred, lengths, blobs = zip(*rows, strict=True)
         codes = code_words(list(blobs))
         self._make_room(len(rows), len(codes))
         new = slice(self.size, self.size + len(rows))
         self.keys[new], self.memories[new], self.namespaces[new] = keys, memories, namespaces
-        self.states[new], self.lengths[new], self.codes[:, new] = states, lengths, codes
+        self.states[new], self.occurred[new], self.lengths[new] = states, occurred, lengths
+        self.types[new] = [self._type_number(name) for name in types]
+        self.codes[:, new] = codes
         self.size += len(rows)
-        self.present += len(rows)
-        self.total_length += sum(lengths)
+
+    def _type_number(self, name: str) -> int:
+        number = self.type_numbers.setdefault(name, len(self.type_numbers))
+        if number > np.iinfo(self.types.dtype).max:
+            self.types = self.types.astype(np.int32)
+        return number
 
     def _make_room(self, count: int, width: int) -> None:
+        if not self.size:
+            self.codes = np.empty((width, len(self.keys)), dtype=np.uint64)
         needed = self.size + count
         if needed <= len(self.keys):
             return
-        room = needed if self.size == 0 else max(needed, int(len(self.keys) * _GROWTH)) + 64
-        for name in ("keys", "memories", "namespaces", "states", "lengths"):
-            old = getattr(self, name)
-            new = np.empty(room, dtype=old.dtype)
-            new[: self.size] = old[: self.size]
-            setattr(self, name, new)
-        codes = np.empty((width, room), dtype=np.uint64)
-        if self.size:
-            codes[:, : self.size] = self.codes[:, : self.size]
-        self.codes = codes
+        room = needed + needed // _GROWTH + 64
+        for name in self._COLUMNS:
+            setattr(self, name, _grown(getattr(self, name), room, self.size))
+        self.codes = _grown(self.codes, room, self.size)
 
     def replace(self, memories: list[int], rows: list[Row]) -> None:
         """Make `rows` all that is left of `memories`."""
-        held = slice(0, self.size)
-        old = np.flatnonzero(np.isin(self.memories[held], memories) & (self.states[held] != GONE))
-        self.present -= len(old)
-        self.total_length -= int(self.lengths[old].sum())
-        highest = int(self.keys[self.size - 1]) if self.size else 0
-        kept = [row for row in rows if row[0] <= highest]
-        staying = np.searchsorted(self.keys[held], np.array([row[0] for row in kept], dtype=np.int64))
-        states = np.full(self.size, GONE, dtype=np.uint8)  # one write a passage: no reader sees it gone in between
-        states[staying] = [row[3] for row in kept]
-        self.states[old] = states[old]
-        self.present += len(staying)
-        self.total_length += int(self.lengths[staying].sum())
-        self.append([row for row in rows if row[0] > highest])
+        old = self._positions_of(memories)
+        kept = [row for row in rows if row[0] <= self.highest]
+        staying = np.searchsorted(self.keys[: self.size], np.array([row[0] for row in kept], dtype=np.int32))
+        # Each state is written once, so that no reader sees a passage gone in between.
+        for place, row in zip(staying, kept, strict=True):
+            self.states[place], self.types[place] = row[3], self._type_number(row[4])
+            self.occurred[place] = row[5]
+        self.states[np.setdiff1d(old, staying)] = GONE
+
+    def _positions_of(self, memories: list[int]) -> Positions:
+        held = self.memories[: self.size]
+        if len(memories) > _COMPARED_ONE_BY_ONE:
+            return np.flatnonzero(np.isin(held, np.array(memories, dtype=np.int32)))
+        return np.concatenate([np.empty(0, np.intp), *(np.flatnonzero(held == memory) for memory in memories)])
 
     def view(self) -> View:
         """Return what is there now."""
         held = slice(0, self.size)
         return View(
-            self.keys[held], self.memories[held], self.namespaces[held], self.states[held], self.lengths[held],
-            self.codes[:, held], self.present, self.total_length / max(self.present, 1),
+            *(getattr(self, name)[held] for name in self._COLUMNS),
+            codes=self.codes[:, held], type_numbers=self.type_numbers, cells=self.cells, postings=self.postings,
+            version=self.postings.version, model=self.state.model,
         )  # fmt: skip
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Bytes of each array."""
+        sizes = {name: cast("NDArray[Any]", getattr(self, name)).nbytes for name in (*self._COLUMNS, "codes")}
+        return sizes | {
+            "cells": 0 if self.cells is None else self.cells.nbytes,
+            "postings": self.postings.nbytes,
+        }
 
-def _load(connection: Connection, generation: int, last: int) -> _Arrays:
-    return _Arrays(generation, last, connection.rows(f"{_SELECT} ORDER BY passage.key"))
+
+def _grown(old: NDArray[Any], room: int, size: int) -> NDArray[Any]:
+    new = np.empty((*old.shape[:-1], room), dtype=old.dtype)
+    new[..., :size] = old[..., :size]
+    return new
 
 
-def _followed(connection: Connection, arrays: _Arrays, last: int) -> bool:
+def _state(connection: Connection) -> _State:
+    *numbers, model, dimensions = connection.rows(
+        """SELECT (SELECT value FROM meta WHERE name = 'generation'), (SELECT value FROM meta WHERE name = 'cells'),
+                  (SELECT seq FROM sqlite_sequence WHERE name = 'change'), (SELECT min(seq) FROM change),
+                  (SELECT value FROM meta WHERE name = 'model'), (SELECT value FROM meta WHERE name = 'dimensions')"""
+    )[0]
+    return _State(*(number or 0 for number in numbers), model=Model(model, dimensions) if model else None)
+
+
+def _load(connection: Connection, state: _State) -> _Arrays:
+    arrays = _Arrays(state, connection.count("SELECT count(*) FROM passage"))
+    for rows in _blocks(connection):
+        arrays.append(rows)
+    _load_cells(connection, arrays)
+    return arrays
+
+
+def _blocks(connection: Connection) -> Iterator[list[Row]]:
+    sql = f"{_SELECT.format(embedding='passage.embedding')} WHERE passage.key > ? ORDER BY passage.key LIMIT ?"
+    last = 0
+    while rows := connection.rows(sql, (last, _LOADED_AT_ONCE)):
+        yield rows
+        last = rows[-1][0]
+
+
+def _load_cells(connection: Connection, arrays: _Arrays) -> None:
+    arrays.cells = Cells.load(connection, arrays.keys[: arrays.size])
+
+
+def _followed(connection: Connection, arrays: _Arrays, state: _State) -> bool:
     """Apply what changed since; False when the feed has a gap or so much changed that loading is cheaper."""
-    if last <= arrays.last:
-        return True
-    first = connection.count("SELECT min(seq) FROM change")
-    if first == 0 or first > arrays.last + 1:
+    if state.generation > arrays.state.generation:
         return False
-    changed = [row[0] for row in connection.rows("SELECT DISTINCT memory FROM change WHERE seq > ?", (arrays.last,))]
-    if len(changed) > 1_000 and len(changed) * _RELOAD_SHARE > arrays.size:
+    if state.last_change > arrays.state.last_change and not _follow_changes(connection, arrays, state):
         return False
-    rows = connection.rows(
-        f"{_SELECT} WHERE passage.memory IN carray(?) ORDER BY passage.key", (integers(np.array(changed)),)
-    )
-    if arrays.size == 0 and rows:
-        return False  # the width of the codes is not known yet
-    arrays.replace(changed, rows)
-    arrays.last = last
+    if state.cells > arrays.state.cells:
+        _load_cells(connection, arrays)
+    if state.last_change >= arrays.state.last_change:
+        arrays.state = state
     return True
 
 
-def integers(values: NDArray[np.int64], /) -> object:
-    """Return whole numbers as a table for `IN carray(?)`; there must be at least one."""
-    return cast("Any", apsw).carray(np.ascontiguousarray(values, dtype=np.int64))
+def _follow_changes(connection: Connection, arrays: _Arrays, state: _State) -> bool:
+    if state.first_change == 0 or state.first_change > arrays.state.last_change + 1 or arrays.size == 0:
+        return False  # without passages the width of the codes is not known yet
+    changed = connection.rows(
+        "SELECT memory, max(kind) FROM change WHERE seq > ? GROUP BY memory", (arrays.state.last_change,)
+    )
+    if len(changed) > _FOLLOWED_AT_MOST and len(changed) * _RELOAD_SHARE > arrays.size:
+        return False
+    sql = _SELECT.format(embedding="iif(passage.key > ?, passage.embedding, NULL)")
+    rows = connection.rows(
+        f"{sql} WHERE passage.memory IN carray(?) ORDER BY passage.key",
+        (arrays.highest, integers([memory for memory, _ in changed])),
+    )
+    had_passages = [memory for memory, kind in changed if kind != _STORED]
+    highest = arrays.highest
+    if had_passages:
+        arrays.replace(had_passages, rows)
+    first = arrays.size
+    arrays.append([row for row in rows if row[0] > highest])
+    arrays.postings.follow(connection, arrays.keys[first : arrays.size], first)
+    return True

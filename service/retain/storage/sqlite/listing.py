@@ -4,40 +4,73 @@ import base64
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from math import isqrt
 
 from retain.domain.errors import InvalidInputError
 from retain.domain.ids import parse_id
-from retain.domain.memory import ACTIVE, Filter, Listing, Page, Stats, TypeCount, counted_types
+from retain.domain.memory import ACTIVE, STATES, Filter, Listing, Page, Stats, TypeCount, counted_types
 from retain.domain.ontology import OwnType
 from retain.domain.text import ROOT, is_within
 from retain.storage.sqlite import meta
 from retain.storage.sqlite.connection import Connection
-from retain.storage.sqlite.filters import Condition, condition, namespaces_within, narrowing
-from retain.storage.sqlite.rows import memories_by_key
+from retain.storage.sqlite.filters import Condition, condition, namespaces_within, narrowing, tag_keys
+from retain.storage.sqlite.rows import id_blob, id_text, memories_by_key
 from retain.storage.sqlite.tags import tag_counts
 from retain.storage.words import canonical_json
 
 
 def page(connection: Connection, where: Filter, wanted: Page, /) -> Listing:
     """Return one page, newest first by (created_at, id)."""
-    matching = condition(connection, where)
+    index = _index_to_walk(connection, where, wanted.limit)
+    matching = condition(connection, where, probed=bool(index))
     total = count(connection, where)
     if wanted.cursor is not None:
         created_at, id_ = decoded(wanted.cursor)
-        matching.add("(memory.created_at, memory.id) < (?, ?)", created_at, id_)
+        matching.add("(memory.created_at, memory.id) < (?, ?)", created_at, id_blob(id_))
     rows = connection.rows(
-        f"""SELECT key, created_at, id FROM memory WHERE {matching.sql}
+        f"""SELECT key, created_at, id FROM memory {index} WHERE {matching.sql}
             ORDER BY created_at DESC, id DESC LIMIT ?""",
         (*matching.values, wanted.limit + 1),
     )
     shown = rows[: wanted.limit]
     memories = memories_by_key(connection, [row[0] for row in shown])
-    return Listing(tuple(memories), total, encoded(shown[-1][1:]) if len(rows) > wanted.limit else None)
+    return Listing(
+        tuple(memories[row[0]] for row in shown),
+        total,
+        encoded(shown[-1][1], id_text(shown[-1][2])) if len(rows) > wanted.limit else None,
+    )
 
 
-def encoded(position: Sequence[object], /) -> str:
+def _index_to_walk(connection: Connection, where: Filter, limit: int) -> str:
+    """Return how to go through memories newest first; empty when all that match are better found first, then sorted.
+
+    Going through them meets `limit` matches after limit * memories / matches; sorting looks at each match.
+    """
+    namespaces = namespaces_within(connection, where.namespace)
+    index = "INDEXED BY memory_place" if namespaces and len(namespaces) == 1 else "INDEXED BY memory_newest"
+    within, everywhere = (sum(_states(connection, Filter(namespace=name)).values()) for name in (where.namespace, None))
+    if where.ids is not None or where.conversation_id is not None or not within:
+        return ""
+    matches = _estimated_matches(connection, where, isqrt(limit * everywhere) + 1)
+    return index if matches and min(limit * everywhere // matches, within) < matches else ""
+
+
+def _estimated_matches(connection: Connection, where: Filter, enough: int) -> int:
+    """Return how many memories match what can be counted quickly, at most: tags, else agent and type up to `enough`."""
+    if where.tags:
+        uses = [count for _, count in tag_keys(connection, where.tags)]
+        return (min if where.tag_match == "all" else sum)(uses or [0])
+    only = Filter(types=where.types, agent_id=where.agent_id, states=STATES)
+    matching = condition(connection, only)
+    if not matching.parts:
+        return 0
+    limited = f"SELECT 1 FROM memory WHERE {matching.sql} LIMIT {enough}"
+    return connection.count(f"SELECT count(*) FROM ({limited})", matching.values)
+
+
+def encoded(created_at: int, id_: str, /) -> str:
     """Return an opaque cursor for the place behind (created_at, id)."""
-    return base64.urlsafe_b64encode(canonical_json(list(position)).encode()).decode().rstrip("=")
+    return base64.urlsafe_b64encode(canonical_json([created_at, id_]).encode()).decode().rstrip("=")
 
 
 def decoded(cursor: str, /) -> tuple[int, str]:
@@ -63,17 +96,31 @@ def ids(connection: Connection, where: Filter, /) -> list[str]:
     rows = connection.rows(
         f"SELECT id FROM memory WHERE {matching.sql} ORDER BY created_at DESC, id DESC", matching.values
     )
-    return [row[0] for row in rows]
+    return [id_text(row[0]) for row in rows]
 
 
 def count(connection: Connection, where: Filter, /) -> int:
-    """Return how many memories match; from counters where namespace and states say it all."""
+    """Return how many memories match; from counters where namespace and states, or a tag alone, say it all."""
     rest = narrowing(connection, where)
-    if rest.parts or rest.never:
-        matching = condition(connection, where)
-        return connection.count(f"SELECT count(*) FROM memory WHERE {matching.sql}", matching.values)
     counted = _states(connection, where)
-    return sum(counted[state] for state in where.states)
+    if not rest.parts and not rest.never:
+        return sum(counted[state] for state in where.states)
+    uses = [count for _, count in tag_keys(connection, where.tags)]
+    hidden = counted["superseded"] + counted["archived"]
+    if where == Filter(tags=where.tags) and len(where.tags) == 1 and sum(uses) > hidden:
+        return _tagged(connection, where.tags)
+    matching = condition(connection, where, probed=sum(counted.values()) < min(uses, default=0))
+    return connection.count(f"SELECT count(*) FROM memory WHERE {matching.sql}", matching.values)
+
+
+def _tagged(connection: Connection, tags: Sequence[str]) -> int:
+    """Return how many active memories carry a tag: its uses but those by memories that are hidden, which are few."""
+    ((key, uses),) = tag_keys(connection, tags)
+    return uses - connection.count(
+        """SELECT count(*) FROM memory INDEXED BY memory_hidden JOIN memory_tag ON memory_tag.memory = memory.key
+           WHERE (superseded_by IS NOT NULL OR archived_at IS NOT NULL) AND tag = ?""",
+        (key,),
+    )
 
 
 def _states(connection: Connection, where: Filter) -> dict[str, int]:

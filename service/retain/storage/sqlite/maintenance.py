@@ -5,7 +5,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import apsw
-import numpy as np
 
 from retain.core.ports import Problem
 from retain.domain.errors import ConflictError, StoreError
@@ -14,9 +13,6 @@ from retain.storage.sqlite.connection import Access, Connection, emptied_log
 from retain.storage.sqlite.failures import failures_explained
 from retain.storage.sqlite.migrations import missing, restore_missing
 from retain.storage.sqlite.schema import DERIVED, FULL_TEXT
-from retain.storage.sqlite.vectors import codes
-
-_BATCH = 10_000
 
 # name, what it means, whether `repair` mends it, and the query that counts it
 _COUNTED: tuple[tuple[str, str, bool, str], ...] = (
@@ -25,21 +21,6 @@ _COUNTED: tuple[tuple[str, str, bool, str], ...] = (
         "memories that no search finds; retain doctor --repair embeds them again",
         False,
         "SELECT count(*) FROM memory WHERE key NOT IN (SELECT memory FROM passage)",
-    ),
-    (
-        "passages-without-vectors",
-        "passages that no search by meaning finds; run: retain reembed --force",
-        False,
-        "SELECT count(*) FROM passage WHERE key NOT IN (SELECT passage FROM vector)",
-    ),
-    (
-        "keywords-differ",
-        "passages that the keyword index lacks, or has although they are gone",
-        True,
-        """SELECT (SELECT count(*) FROM passage WHERE key NOT IN (SELECT id FROM keyword_docsize))
-                + (SELECT count(*) FROM keyword_docsize WHERE id NOT IN (SELECT key FROM passage))
-                + (SELECT count(*) FROM passage WHERE unspaced AND key NOT IN (SELECT id FROM pair_docsize))
-                + (SELECT count(*) FROM pair_docsize WHERE id NOT IN (SELECT key FROM passage WHERE unspaced))""",
     ),
     (
         "tag-counts-differ",
@@ -91,7 +72,7 @@ def _is_about_keywords(line: str) -> bool:
     return any(f"FTS5 table main.{name}" in line or f'from table "{name}"' in line for name in FULL_TEXT)
 
 
-_REMOVABLE = {"passage", "vector", "memory_tag", "next_memory", "next_passage"}
+_REMOVABLE = {"passage", "memory_tag", "next_memory", "next_passage"}
 
 
 def _keyword_problems(connection: Connection) -> Generator[Problem]:
@@ -106,38 +87,22 @@ def _keyword_problems(connection: Connection) -> Generator[Problem]:
 
 def _vector_problems(connection: Connection) -> Generator[Problem]:
     model = meta.model(connection)
-    wrong_size, wrong_code, first = 0, 0, 0
-    while rows := connection.rows(
-        """SELECT key, embedding, code FROM passage JOIN vector ON passage = key
-           WHERE key > ? ORDER BY key LIMIT ?""",
-        (first, _BATCH),
-    ):
-        first = rows[-1][0]
-        sized = [row for row in rows if model is not None and len(row[1]) == model.dimensions]
-        wrong_size += len(rows) - len(sized)
-        wrong_code += sum(code != row[2] for row, code in zip(sized, _codes(sized), strict=True))
-    if wrong_size:
+    wrong = connection.count(
+        "SELECT count(*) FROM passage WHERE length(embedding) IS NOT ?", (None if model is None else model.dimensions,)
+    )
+    if wrong:
         yield Problem(
             "vectors-of-another-size",
             "vectors that don't fit the database's model; run: retain reembed --force",
-            wrong_size,
+            wrong,
             False,
         )
-    if wrong_code:
-        yield Problem("codes-differ", "passages whose bit code does not belong to their vector", wrong_code, True)
-
-
-def _codes(rows: list[tuple[int, bytes, bytes]]) -> list[bytes]:
-    if not rows:
-        return []
-    return [code.tobytes() for code in codes(np.array([np.frombuffer(row[1], dtype=np.int8) for row in rows]))]
 
 
 def repair(connection: Connection, /) -> None:
     """Rebuild all that can be derived. Content, vectors, tags of memories and times are left alone."""
     connection.run("DELETE FROM memory_tag WHERE memory NOT IN (SELECT key FROM memory)")
     connection.run("DELETE FROM passage WHERE memory NOT IN (SELECT key FROM memory)")
-    connection.run("DELETE FROM vector WHERE passage NOT IN (SELECT key FROM passage)")
     connection.run("DELETE FROM next_memory WHERE memory NOT IN (SELECT key FROM memory)")
     connection.run("DELETE FROM next_passage WHERE memory NOT IN (SELECT memory FROM next_memory)")
     connection.run("UPDATE tag SET uses = (SELECT count(*) FROM memory_tag WHERE tag = tag.key)")
@@ -152,19 +117,7 @@ def repair(connection: Connection, /) -> None:
         kind = "VIEW" if DERIVED[name].lstrip().startswith("CREATE VIEW") else "TABLE"
         connection.run(f"DROP {kind} IF EXISTS {name}")
     restore_missing(connection)
-    _repair_codes(connection)
     meta.new_generation(connection)
-
-
-def _repair_codes(connection: Connection) -> None:
-    first = 0
-    while rows := connection.rows(
-        "SELECT passage, embedding FROM vector WHERE passage > ? ORDER BY passage LIMIT ?", (first, _BATCH)
-    ):
-        first = rows[-1][0]
-        for key, embedding in rows:
-            code = codes(np.frombuffer(embedding, dtype=np.int8)[None, :])[0].tobytes()
-            connection.run("UPDATE passage SET code = ? WHERE key = ? AND code <> ?", (code, key, code))
 
 
 def compact(connection: Connection, path: Path, /) -> tuple[int, int]:

@@ -12,7 +12,16 @@ from retain.storage.accepting import require_storable, require_storable_change
 from retain.storage.sqlite import changes, meta, passages, requests
 from retain.storage.sqlite.connection import Connection, Value
 from retain.storage.sqlite.filters import condition
-from retain.storage.sqlite.rows import memories_by_id, metadata_text, optional_ms, to_ms, turns_text
+from retain.storage.sqlite.rows import (
+    id_blob,
+    id_text,
+    memories_by_id,
+    metadata_text,
+    optional_id,
+    optional_ms,
+    to_ms,
+    turns_text,
+)
 from retain.storage.sqlite.tags import add_tags, set_tags
 
 
@@ -56,8 +65,8 @@ def _put_one(connection: Connection, entry: Entry, model: Model) -> tuple[str, b
 
 def _unbury(connection: Connection, id_: str, namespace: int) -> None:
     """Drop the tombstone of a memory that comes back; one of another namespace stays and keeps its id."""
-    connection.run("DELETE FROM tombstone WHERE id = ? AND namespace = ?", (id_, namespace))
-    if connection.value("SELECT 1 FROM tombstone WHERE id = ?", (id_,)) is not None:
+    connection.run("DELETE FROM tombstone WHERE id = ? AND namespace = ?", (id_blob(id_), namespace))
+    if connection.value("SELECT 1 FROM tombstone WHERE id = ?", (id_blob(id_),)) is not None:
         raise ConflictError(f"the id {id_} can't be used here", field="id")
 
 
@@ -78,23 +87,23 @@ def _key_to_supersede(connection: Connection, entry: Entry) -> int | None:
 
 def key_of(connection: Connection, id_: str, /) -> int | None:
     """Return the row key of a memory."""
-    return connection.value("SELECT key FROM memory WHERE id = ?", (id_,))
+    return connection.value("SELECT key FROM memory WHERE id = ?", (id_blob(id_),))
 
 
 def _twin(connection: Connection, memory: Memory, namespace: int, apart_from: int | None) -> tuple[int, str] | None:
     """Return the active memory that has the same text in the same place."""
     rows = connection.rows(
         """SELECT key, id FROM memory
-           WHERE content_hash = ? AND namespace = ? AND coalesce(conversation_id, '') = ?
+           WHERE substr(content_hash, 1, 16) = ? AND namespace = ? AND coalesce(conversation_id, '') = ?
              AND coalesce(sequence, -1) = ? AND superseded_by IS NULL AND archived_at IS NULL AND key IS NOT ?""",
-        (bytes.fromhex(memory.content_hash), namespace, memory.conversation_id or "",
+        (bytes.fromhex(memory.content_hash)[:16], namespace, memory.conversation_id or "",
          -1 if memory.sequence is None else memory.sequence, apart_from),
     )  # fmt: skip
-    return (rows[0][0], rows[0][1]) if rows else None
+    return (rows[0][0], id_text(rows[0][1])) if rows else None
 
 
 def _mark_superseded(connection: Connection, key: int, by: str, at_ms: int) -> None:
-    connection.run("UPDATE memory SET superseded_by = ?, updated_at = ? WHERE key = ?", (by, at_ms, key))
+    connection.run("UPDATE memory SET superseded_by = ?, updated_at = ? WHERE key = ?", (id_blob(by), at_ms, key))
     changes.record(connection, "updated", key, at_ms)
 
 
@@ -105,9 +114,10 @@ def _insert(connection: Connection, memory: Memory, namespace: int) -> int:
         """INSERT INTO memory(id, namespace, conversation_id, sequence, agent_id, type, created_at, updated_at,
                               occurred_at, superseded_by, archived_at, content_hash, metadata, turns, content)
            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING key""",
-        (memory.id, namespace, memory.conversation_id, memory.sequence, memory.agent_id, memory.type,
-         to_ms(memory.created_at), to_ms(memory.updated_at), to_ms(memory.occurred_at), memory.superseded_by,
-         optional_ms(memory.archived_at), bytes.fromhex(memory.content_hash), metadata_text(memory.metadata),
+        (id_blob(memory.id), namespace, memory.conversation_id, memory.sequence, memory.agent_id, memory.type,
+         to_ms(memory.created_at), to_ms(memory.updated_at), to_ms(memory.occurred_at),
+         optional_id(memory.superseded_by), optional_ms(memory.archived_at),
+         bytes.fromhex(memory.content_hash), metadata_text(memory.metadata),
          turns_text(memory.turns), memory.content),
     )  # fmt: skip
 
@@ -124,8 +134,8 @@ def update(connection: Connection, id_: str, change: Change, model: Model | None
             set_tags(connection, key, list(_texts(value)))
         else:
             columns[name] = _column(name, value)
-    if (by := columns.get("superseded_by")) is not None:
-        _require_no_circle(connection, id_, str(by))
+    if isinstance(by := change.fields.get("superseded_by"), str):
+        _require_no_circle(connection, id_, by)
     if change.content is None:
         _set(connection, id_, columns)
     else:
@@ -163,7 +173,7 @@ def _column(name: str, value: object) -> Value:
         case "occurred_at", datetime():
             return to_ms(value)
         case "superseded_by", str() | None:
-            return value
+            return optional_id(value)
         case "archived_at", datetime() | None:
             return optional_ms(value)
         case _:
@@ -173,7 +183,7 @@ def _column(name: str, value: object) -> Value:
 def _set(connection: Connection, id_: str, columns: dict[str, Value]) -> None:
     assignments = ", ".join(f"{name} = ?" for name in columns)
     try:
-        connection.run(f"UPDATE memory SET {assignments} WHERE id = ?", (*columns.values(), id_))
+        connection.run(f"UPDATE memory SET {assignments} WHERE id = ?", (*columns.values(), id_blob(id_)))
     except apsw.ConstraintError as error:
         raise ConflictError(
             f"the memory {id_} would be an exact duplicate of another active memory in its namespace and "
@@ -191,7 +201,7 @@ def _require_no_circle(connection: Connection, id_: str, by: str) -> None:
                SELECT ? UNION SELECT superseded_by FROM memory JOIN chain ON memory.id = chain.id
                WHERE superseded_by IS NOT NULL)
            SELECT 1 FROM chain WHERE id = ?""",
-        (by, id_),
+        (id_blob(by), id_blob(id_)),
     )
     if chain:
         raise ConflictError(
@@ -205,7 +215,7 @@ def delete(connection: Connection, where: Filter, at: datetime, expected: int | 
     connection.run("CREATE TEMP TABLE IF NOT EXISTS doomed(memory INTEGER PRIMARY KEY)")
     connection.run("DELETE FROM doomed")
     connection.run(f"INSERT INTO doomed SELECT key FROM memory WHERE {wanted.sql}", wanted.values)
-    ids = [row[0] for row in connection.rows(
+    ids = [id_text(row[0]) for row in connection.rows(
         "SELECT id FROM memory WHERE key IN (SELECT memory FROM doomed) ORDER BY created_at DESC, id DESC"
     )]  # fmt: skip
     if expected is not None and len(ids) != expected:
@@ -226,7 +236,7 @@ def _remove_doomed(connection: Connection, at_ms: int) -> None:
         (at_ms,),
     )
     connection.run(
-        """INSERT INTO change(kind, memory, memory_id, namespace, at) SELECT 'deleted', key, id, namespace, ?
+        """INSERT INTO change(kind, memory, memory_id, namespace, at) SELECT 2, key, id, namespace, ?
            FROM memory WHERE key IN (SELECT memory FROM doomed)""",
         (at_ms,),
     )

@@ -67,5 +67,8 @@ def generation(connection: Connection, /) -> int:
 
 
 def new_generation(connection: Connection, /) -> None:
-    """Make every process load its index anew."""
+    """Make every process load its index anew; cells of the passages before mean nothing any more."""
+    connection.run("DELETE FROM cell")
+    for name in ("cells_trained", "cells_last"):
+        put(connection, name, None)
     put(connection, "generation", generation(connection) + 1)

@@ -9,6 +9,7 @@ from pathlib import Path
 import apsw
 
 from retain.domain.errors import StoreCorruptError, StoreError, StoreUnavailableError
+from retain.storage.sqlite import upgrades
 from retain.storage.sqlite.connection import Access, Connection, in_transaction
 from retain.storage.sqlite.failures import BUSY_TIMEOUT_MS, failures_explained
 from retain.storage.sqlite.schema import DERIVED, FULL_TEXT, TABLES
@@ -27,8 +28,11 @@ class Migration:
     apply: str | Callable[[Connection], None]
 
 
-MIGRATIONS: tuple[Migration, ...] = (Migration(1, "tables", TABLES),)
-SCHEMA_VERSION = MIGRATIONS[-1].version
+SCHEMA_VERSION = 2
+NEW = (Migration(SCHEMA_VERSION, "tables", TABLES),)
+"""What makes a new file."""
+UPGRADES: tuple[Migration, ...] = (Migration(2, "16-byte ids, vectors within passages", upgrades.from_1),)
+"""What brings an older file up to date."""
 
 
 def opened(path: Path, /, *, now_ms: int) -> Connection:
@@ -138,7 +142,7 @@ def _migrate(connection: Connection, path: Path, now_ms: int) -> None:
         """CREATE TABLE IF NOT EXISTS migration(
                version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at INTEGER NOT NULL) STRICT"""
     )
-    for migration in MIGRATIONS:
+    for migration in UPGRADES if connection.count("PRAGMA user_version") else NEW:
         if migration.version > connection.count("PRAGMA user_version"):
             if isinstance(migration.apply, str):
                 connection.run(migration.apply)

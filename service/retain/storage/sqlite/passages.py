@@ -1,4 +1,4 @@
-"""Passages with their vectors, codes and keywords: always written and removed together."""
+"""Passages with their vectors and keywords: always written and removed together."""
 
 from collections.abc import Sequence
 
@@ -9,9 +9,9 @@ from retain.domain.errors import EmbeddingError
 from retain.domain.memory import Memory, Model, Passage
 from retain.storage.sqlite import changes, meta
 from retain.storage.sqlite.connection import Connection
-from retain.storage.sqlite.rows import memories_by_key, to_ms
+from retain.storage.sqlite.rows import id_blob, memories_by_key, to_ms
 from retain.storage.sqlite.schema import FULL_TEXT
-from retain.storage.sqlite.vectors import codes, embeddings
+from retain.storage.sqlite.vectors import embeddings
 from retain.storage.words import pairs, spaced
 
 _REBUILD_RATIO = 100
@@ -38,22 +38,14 @@ def add_passages(
     connection: Connection, memory: int, content: str, passages: Sequence[Passage], vectors: Vectors, /
 ) -> None:
     """Write the passages of a memory that has none."""
-    if not passages:
-        return
-    embedded = embeddings(vectors)
-    rows = zip(passages, embedded, codes(embedded), strict=True)
-    for ordinal, (passage, embedding, code) in enumerate(rows):
+    for passage, embedding in zip(passages, embeddings(vectors), strict=True):
         text = content[passage.start : passage.end]
-        words, bigrams = spaced(text), pairs(text)
         key = connection.value(
-            """INSERT INTO passage(memory, ordinal, start_char, end_char, words, unspaced, code)
-               VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING key""",
-            (memory, ordinal, passage.start, passage.end, len(connection.stems(words)) + len(bigrams),
-             bool(bigrams), code.tobytes()),
-        )  # fmt: skip
-        connection.run("INSERT INTO vector VALUES (?, ?)", (key, embedding.tobytes()))
-        connection.run("INSERT INTO keyword(rowid, words) VALUES (?, ?)", (key, words))
-        if bigrams:
+            "INSERT INTO passage(memory, start_char, length, embedding) VALUES (?, ?, ?, ?) RETURNING key",
+            (memory, passage.start, passage.end - passage.start, embedding.tobytes()),
+        )
+        connection.run("INSERT INTO keyword(rowid, words) VALUES (?, ?)", (key, spaced(text)))
+        if bigrams := pairs(text):
             connection.run("INSERT INTO pair(rowid, pairs) VALUES (?, ?)", (key, " ".join(bigrams)))
 
 
@@ -64,7 +56,7 @@ def unsearchable(connection: Connection, limit: int, /) -> list[Memory]:
            ORDER BY key LIMIT ?""",
         (limit,),
     )
-    return memories_by_key(connection, [row[0] for row in rows])
+    return list(memories_by_key(connection, [row[0] for row in rows]).values())
 
 
 def complete(connection: Connection, entries: Sequence[Entry], model: Model, /) -> None:
@@ -74,7 +66,7 @@ def complete(connection: Connection, entries: Sequence[Entry], model: Model, /) 
         require_vectors(entry.passages, entry.vectors, model)
         key = connection.value(
             """SELECT key FROM memory WHERE id = ? AND content = ? AND key NOT IN (SELECT memory FROM passage)""",
-            (entry.memory.id, entry.memory.content),
+            (id_blob(entry.memory.id), entry.memory.content),
         )
         if key is not None:
             add_passages(connection, key, entry.memory.content, entry.passages, entry.vectors)
@@ -90,14 +82,13 @@ def remove_passages(connection: Connection, memory: int, /) -> None:
 def forget_words(connection: Connection, memories: str, bindings: Sequence[int] = (), /) -> None:
     """Take the passages of `memories` (SQL that yields keys) out of the keyword indexes, before their rows go."""
     for memory, content in connection.rows(f"SELECT key, content FROM memory WHERE key IN ({memories})", bindings):
-        parts = connection.rows("SELECT key, start_char, end_char, unspaced FROM passage WHERE memory = ?", (memory,))
-        for key, start, end, unspaced in parts:
-            text = content[start:end]
+        for key, start, length in connection.rows(
+            "SELECT key, start_char, length FROM passage WHERE memory = ?", (memory,)
+        ):
+            text = content[start : start + length]
             connection.run("INSERT INTO keyword(keyword, rowid, words) VALUES ('delete', ?, ?)", (key, spaced(text)))
-            if unspaced:
-                connection.run(
-                    "INSERT INTO pair(pair, rowid, pairs) VALUES ('delete', ?, ?)", (key, " ".join(pairs(text)))
-                )
+            if bigrams := pairs(text):
+                connection.run("INSERT INTO pair(pair, rowid, pairs) VALUES ('delete', ?, ?)", (key, " ".join(bigrams)))
 
 
 def rebuild_is_cheaper(connection: Connection, going: int, /) -> bool:

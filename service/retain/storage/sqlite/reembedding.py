@@ -7,9 +7,8 @@ from retain.domain.errors import ConflictError
 from retain.domain.memory import Memory, Model
 from retain.storage.sqlite import meta, passages
 from retain.storage.sqlite.connection import Connection
-from retain.storage.sqlite.rows import memories_by_key
-from retain.storage.sqlite.vectors import codes, embeddings
-from retain.storage.words import pairs, spaced
+from retain.storage.sqlite.rows import id_blob, memories_by_key
+from retain.storage.sqlite.vectors import embeddings
 
 
 def begin(connection: Connection, model: Model, /) -> int:
@@ -25,7 +24,7 @@ def unembedded(connection: Connection, limit: int, /) -> list[Memory]:
     rows = connection.rows(
         "SELECT key FROM memory WHERE key NOT IN (SELECT memory FROM next_memory) ORDER BY key LIMIT ?", (limit,)
     )
-    return memories_by_key(connection, [row[0] for row in rows])
+    return list(memories_by_key(connection, [row[0] for row in rows]).values())
 
 
 def put(connection: Connection, entries: Sequence[Entry], model: Model, /) -> None:
@@ -34,7 +33,7 @@ def put(connection: Connection, entries: Sequence[Entry], model: Model, /) -> No
     for entry in entries:
         passages.require_vectors(entry.passages, entry.vectors, model)
         key = connection.value(
-            "SELECT key FROM memory WHERE id = ? AND content = ?", (entry.memory.id, entry.memory.content)
+            "SELECT key FROM memory WHERE id = ? AND content = ?", (id_blob(entry.memory.id), entry.memory.content)
         )
         if key is not None:
             _put_one(connection, key, entry)
@@ -54,19 +53,11 @@ def _require_under_way(connection: Connection, model: Model) -> None:
 def _put_one(connection: Connection, key: int, entry: Entry) -> None:
     connection.run("DELETE FROM next_memory WHERE memory = ?", (key,))
     connection.run("INSERT INTO next_memory VALUES (?)", (key,))
-    if not entry.passages:
-        return
-    embedded = embeddings(entry.vectors)
-    rows = zip(entry.passages, embedded, codes(embedded), strict=True)
-    for ordinal, (passage, embedding, code) in enumerate(rows):
-        text = entry.memory.content[passage.start : passage.end]
-        bigrams = pairs(text)
+    for passage, embedding in zip(entry.passages, embeddings(entry.vectors), strict=True):
         connection.run(
-            """INSERT INTO next_passage(memory, ordinal, start_char, end_char, words, unspaced, code, embedding)
-               VALUES (?, ?, ?, ?, ?, ?, ?, ?)""",
-            (key, ordinal, passage.start, passage.end, len(connection.stems(spaced(text))) + len(bigrams),
-             bool(bigrams), code.tobytes(), embedding.tobytes()),
-        )  # fmt: skip
+            "INSERT INTO next_passage(memory, start_char, length, embedding) VALUES (?, ?, ?, ?)",
+            (key, passage.start, passage.end - passage.start, embedding.tobytes()),
+        )
 
 
 def finish(connection: Connection, model: Model, /) -> bool:
@@ -77,12 +68,10 @@ def finish(connection: Connection, model: Model, /) -> bool:
     connection.run("DELETE FROM passage")
     first = connection.count("SELECT seq FROM sqlite_sequence WHERE name = 'passage'")
     connection.run(
-        """INSERT INTO passage(key, memory, ordinal, start_char, end_char, words, unspaced, code)
-           SELECT ? + key, memory, ordinal, start_char, end_char, words, unspaced, code FROM next_passage
-           ORDER BY key""",
+        """INSERT INTO passage(key, memory, start_char, length, embedding)
+           SELECT ? + key, memory, start_char, length, embedding FROM next_passage ORDER BY key""",
         (first,),
     )
-    connection.run("INSERT INTO vector SELECT ? + key, embedding FROM next_passage ORDER BY key", (first,))
     passages.rebuild_words(connection)
     connection.run("DELETE FROM next_memory")
     meta.set_model(connection, model)

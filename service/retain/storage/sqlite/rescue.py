@@ -19,14 +19,13 @@ import numpy as np
 
 from retain.core.ports import Entry, Rescue
 from retain.domain.errors import InvalidInputError, RetainError, StoreCorruptError, StoreError, StoreUnavailableError
-from retain.domain.ids import parse_id
 from retain.domain.memory import Memory, Model, Passage
 from retain.domain.text import content_hash
 from retain.storage.accepting import require_storable
 from retain.storage.sqlite import maintenance, memories, meta, migrations
 from retain.storage.sqlite.connection import Connection, Row, in_transaction
 from retain.storage.sqlite.failures import failures_explained, not_a_database
-from retain.storage.sqlite.rows import from_ms, turns_of
+from retain.storage.sqlite.rows import from_ms, id_text, turns_of
 
 _LOG = logging.getLogger(__name__)
 _STEP = 1_024
@@ -85,6 +84,11 @@ def _locked(path: Path) -> Connection:
                 raise not_a_database(path)
             if not tables:
                 raise _unreadable(path)
+            if source.count("PRAGMA user_version") != migrations.SCHEMA_VERSION:
+                raise StoreError(
+                    f"{path} is damaged and was written by another version of Retain, which alone can rescue it; it "
+                    "was left unchanged"
+                )
         except apsw.CorruptError:
             source.close()
             raise _unreadable(path) from None
@@ -192,7 +196,7 @@ class _Salvage:
         with suppress(apsw.Error):
             highest = max(highest, self.source.count("SELECT seq FROM sqlite_sequence WHERE name = 'memory'"))
         tags, unread_tags = self._tags(highest)
-        passages, vectors = self._passages(), self._vectors()
+        passages = self._passages()
         seen: set[str] = set()
         read: set[int] = set()
         for row in self._ranged(f"{_MEMORIES} BETWEEN ? AND ?", 0, highest):
@@ -205,7 +209,7 @@ class _Salvage:
             read.add(key)
             if key in unread_tags:
                 self.incomplete["some tags"] = None
-            yield self._entry(memory, passages.get(key, []), vectors, model)
+            yield self._entry(memory, passages.get(key, []), model)
         self.lost += len(present - read)
 
     def _present_keys(self) -> set[int]:
@@ -225,15 +229,16 @@ class _Salvage:
         if namespace not in namespaces:
             self.incomplete[f"the namespace of some memories, which are now in {LOST_NAMESPACE}"] = None
         try:
-            if parse_id(id_) != id_ or content_hash(content) != hash_.hex():
+            if len(id_) != 16 or content_hash(content) != hash_.hex():
                 return None
             memory = Memory(
-                id=id_, content=content, content_hash=hash_.hex(), created_at=from_ms(created_at),
+                id=id_text(id_), content=content, content_hash=hash_.hex(), created_at=from_ms(created_at),
                 updated_at=from_ms(updated_at), occurred_at=from_ms(occurred_at), type=type_, tags=tags,
                 metadata=self._readable("metadata", json.loads, metadata) or {},
                 namespace=namespaces.get(namespace, LOST_NAMESPACE), agent_id=agent_id,
                 conversation_id=conversation_id, sequence=sequence,
-                turns=self._readable("turns", turns_of, turns) or (), superseded_by=superseded_by,
+                turns=self._readable("turns", turns_of, turns) or (),
+                superseded_by=None if superseded_by is None else id_text(superseded_by),
                 archived_at=None if archived_at is None else from_ms(archived_at),
             )  # fmt: skip
             require_storable(memory)
@@ -250,32 +255,24 @@ class _Salvage:
             self.incomplete[f"some {name}"] = None
             return None
 
-    def _entry(self, memory: Memory, parts: list[Row], vectors: dict[int, bytes], model: Model) -> Entry:
-        parts = sorted(parts, key=lambda part: part[2])
-        cut = [Passage(start, end) for _, _, _, start, end in parts]
-        blobs = [vectors.get(part[0], b"") for part in parts]
-        whole = (
-            [part[2] for part in parts] == list(range(len(parts)))
-            and _covers(cut, memory.content)
-            and all(len(blob) == model.dimensions for blob in blobs)
-        )
-        if not whole or not parts:
+    def _entry(self, memory: Memory, parts: list[Row], model: Model) -> Entry:
+        cut = [Passage(start, start + length) for start, length, _ in parts]
+        blobs = [part[2] for part in parts]
+        sized = all(len(blob) == model.dimensions for blob in blobs)
+        if not parts or not sized or not _covers(cut, memory.content):
             self.without_vectors += 1
             return Entry(memory, [], np.empty((0, model.dimensions), dtype=np.float32))
         rows = np.frombuffer(b"".join(blobs), dtype=np.int8).reshape(len(blobs), -1).astype(np.float32)
         return Entry(memory, cut, rows)
 
     def _passages(self) -> dict[int, list[Row]]:
-        sql = "SELECT key, memory, ordinal, start_char, end_char FROM passage NOT INDEXED WHERE key BETWEEN ? AND ?"
+        """Return the readable passages of each memory: start, length and vector, in their order."""
+        sql = "SELECT memory, start_char, length, embedding FROM passage NOT INDEXED WHERE key BETWEEN ? AND ?"
         found: dict[int, list[Row]] = {}
         for row in self._ranged(sql, 0, self._highest("passage")):
-            if all(isinstance(value, int) for value in row):
-                found.setdefault(row[1], []).append(row)
+            if all(isinstance(value, int) for value in row[:3]) and isinstance(row[3], bytes):
+                found.setdefault(row[0], []).append(row[1:])
         return found
-
-    def _vectors(self) -> dict[int, bytes]:
-        sql = "SELECT passage, embedding FROM vector WHERE passage BETWEEN ? AND ?"
-        return {row[0]: row[1] for row in self._ranged(sql, 0, self._highest("passage")) if isinstance(row[1], bytes)}
 
     def _highest(self, table: str) -> int:
         highest = 0

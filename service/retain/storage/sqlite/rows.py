@@ -1,11 +1,11 @@
 """Memories as rows, and back."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 
 from retain.domain.memory import Memory, State, TurnSpan
-from retain.storage.sqlite.connection import Connection, Row
+from retain.storage.sqlite.connection import Connection, Row, blobs, integers
 from retain.storage.words import canonical_json
 
 STATE_NUMBERS: dict[State, int] = {"active": 0, "superseded": 1, "archived": 2}
@@ -18,6 +18,22 @@ _SELECT = """
     SELECT memory.key, id, content, content_hash, created_at, updated_at, occurred_at, type, metadata, path,
            agent_id, conversation_id, sequence, turns, superseded_by, archived_at
     FROM memory JOIN namespace ON namespace.key = memory.namespace"""
+
+
+def id_blob(id_: str, /) -> bytes:
+    """Return the 16 bytes of a UUID in its canonical form."""
+    return bytes.fromhex(id_.replace("-", ""))
+
+
+def id_text(blob: bytes, /) -> str:
+    """Return the canonical form of a UUID's 16 bytes."""
+    digits = blob.hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def optional_id(id_: str | None, /) -> bytes | None:
+    """Return `id_blob`, keeping None."""
+    return None if id_ is None else id_blob(id_)
 
 
 def to_ms(moment: datetime, /) -> int:
@@ -49,27 +65,29 @@ def turns_text(turns: Sequence[TurnSpan], /) -> str | None:
 
 def memories_by_id(connection: Connection, ids: Sequence[str], /) -> list[Memory]:
     """Return the memories of `ids` in the order asked; unknown ids are absent."""
-    rows = connection.rows(f"{_SELECT} WHERE id IN (SELECT value FROM json_each(?))", (canonical_json(list(ids)),))
+    if not ids:
+        return []
+    rows = connection.rows(f"{_SELECT} WHERE id IN carray(?)", (blobs(map(id_blob, ids)),))
     found = {memory.id: memory for memory in _memories(connection, rows).values()}
     return [found[id_] for id_ in ids if id_ in found]
 
 
-def memories_by_key(connection: Connection, keys: Sequence[int], /) -> list[Memory]:
-    """Return the memories of those row keys in the order asked."""
-    rows = connection.rows(
-        f"{_SELECT} WHERE memory.key IN (SELECT value FROM json_each(?))", (canonical_json(list(keys)),)
-    )
-    found = _memories(connection, rows)
-    return [found[key] for key in keys if key in found]
+def memories_by_key(connection: Connection, keys: Collection[int], /) -> dict[int, Memory]:
+    """Return the memories of those row keys, by key."""
+    if not keys:
+        return {}
+    return _memories(connection, connection.rows(f"{_SELECT} WHERE memory.key IN carray(?)", (integers(list(keys)),)))
 
 
-def tags_of(connection: Connection, keys: Iterable[int], /) -> dict[int, tuple[str, ...]]:
+def tags_of(connection: Connection, keys: Sequence[int], /) -> dict[int, tuple[str, ...]]:
     """Return the tags of each memory key that has some, in the order in which they were given."""
     found: dict[int, tuple[str, ...]] = {}
+    if not keys:
+        return found
     rows = connection.rows(
         """SELECT memory, name FROM memory_tag JOIN tag ON tag.key = memory_tag.tag
-           WHERE memory IN (SELECT value FROM json_each(?)) ORDER BY memory, position""",
-        (canonical_json(list(keys)),),
+           WHERE memory IN carray(?) ORDER BY memory, position""",
+        (integers(keys),),
     )
     for key, name in rows:
         found[key] = (*found.get(key, ()), name)
@@ -84,7 +102,7 @@ def _memories(connection: Connection, rows: list[Row]) -> dict[int, Memory]:
 def _memory(row: Row, tags: tuple[str, ...]) -> Memory:
     metadata, turns, archived_at = row[8], row[13], row[15]
     return Memory(
-        id=row[1],
+        id=id_text(row[1]),
         content=row[2],
         content_hash=row[3].hex(),
         created_at=from_ms(row[4]),
@@ -98,7 +116,7 @@ def _memory(row: Row, tags: tuple[str, ...]) -> Memory:
         conversation_id=row[11],
         sequence=row[12],
         turns=turns_of(turns) if turns else (),
-        superseded_by=row[14],
+        superseded_by=None if row[14] is None else id_text(row[14]),
         archived_at=None if archived_at is None else from_ms(archived_at),
     )
 

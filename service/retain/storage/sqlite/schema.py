@@ -18,7 +18,7 @@ CREATE TABLE namespace(
 
 CREATE TABLE memory(
     key INTEGER PRIMARY KEY AUTOINCREMENT,
-    id TEXT NOT NULL UNIQUE,
+    id BLOB NOT NULL UNIQUE,                -- the 16 bytes of the UUID
     namespace INTEGER NOT NULL REFERENCES namespace,
     conversation_id TEXT,
     sequence INTEGER,
@@ -27,7 +27,7 @@ CREATE TABLE memory(
     created_at INTEGER NOT NULL,            -- all times: milliseconds since 1970, UTC
     updated_at INTEGER NOT NULL,
     occurred_at INTEGER NOT NULL,
-    superseded_by TEXT,
+    superseded_by BLOB,
     archived_at INTEGER,
     content_hash BLOB NOT NULL,
     metadata TEXT,                          -- JSON object; NULL when empty
@@ -36,11 +36,13 @@ CREATE TABLE memory(
     state INTEGER NOT NULL AS (iif(superseded_by IS NOT NULL, 1, iif(archived_at IS NOT NULL, 2, 0))) VIRTUAL
 ) STRICT;
 
+-- Half of the hash is enough to tell contents apart, and half the bytes.
 CREATE UNIQUE INDEX memory_once
-    ON memory(content_hash, namespace, coalesce(conversation_id, ''), coalesce(sequence, -1))
+    ON memory(substr(content_hash, 1, 16), namespace, coalesce(conversation_id, ''), coalesce(sequence, -1))
     WHERE superseded_by IS NULL AND archived_at IS NULL;
 CREATE INDEX memory_newest ON memory(created_at, id);
-CREATE INDEX memory_place ON memory(namespace, state);
+CREATE INDEX memory_place ON memory(namespace, created_at, id);
+CREATE INDEX memory_hidden ON memory(namespace) WHERE superseded_by IS NOT NULL OR archived_at IS NOT NULL;
 CREATE INDEX memory_occurred ON memory(occurred_at);
 CREATE INDEX memory_type ON memory(type, state, namespace);
 CREATE INDEX memory_conversation ON memory(conversation_id, sequence, state, namespace)
@@ -70,18 +72,18 @@ END;
 CREATE TABLE passage(
     key INTEGER PRIMARY KEY AUTOINCREMENT,  -- never reused: indexes in other processes' memory rely on it
     memory INTEGER NOT NULL REFERENCES memory ON DELETE CASCADE,
-    ordinal INTEGER NOT NULL,
     start_char INTEGER NOT NULL,
-    end_char INTEGER NOT NULL,
-    words INTEGER NOT NULL,                 -- its length for BM25
-    unspaced INTEGER NOT NULL,              -- 1 when it has text written without spaces
-    code BLOB NOT NULL,                     -- one bit per vector dimension
-    UNIQUE (memory, ordinal)
-) STRICT;
-
-CREATE TABLE vector(
-    passage INTEGER PRIMARY KEY REFERENCES passage ON DELETE CASCADE,
+    length INTEGER NOT NULL,                -- in characters
     embedding BLOB NOT NULL                 -- int8, scaled so that the largest component is 127
+) STRICT;                                   -- 384 dimensions: ten rows fill a page, which one more column would spoil
+
+CREATE INDEX passage_memory ON passage(memory);
+
+-- What the search groups vectors by once there are very many, made when idle; see docs/decisions.
+CREATE TABLE cell(
+    key INTEGER PRIMARY KEY,
+    centroid BLOB NOT NULL,                 -- float32
+    passages BLOB NOT NULL                  -- int32 keys of the passages nearest to it, ascending
 ) STRICT;
 
 CREATE TABLE tag(
@@ -109,15 +111,15 @@ END;
 
 CREATE TABLE change(
     seq INTEGER PRIMARY KEY AUTOINCREMENT,  -- commit order, since one process writes at a time
-    kind TEXT NOT NULL CHECK (kind IN ('stored', 'updated', 'deleted')),
+    kind INTEGER NOT NULL CHECK (kind BETWEEN 0 AND 2), -- stored, updated, deleted
     memory INTEGER NOT NULL,
-    memory_id TEXT NOT NULL,
+    memory_id BLOB NOT NULL,
     namespace INTEGER NOT NULL REFERENCES namespace,
     at INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE tombstone(
-    id TEXT PRIMARY KEY,
+    id BLOB PRIMARY KEY,
     content_hash BLOB NOT NULL,
     namespace INTEGER NOT NULL REFERENCES namespace,
     deleted_at INTEGER NOT NULL
@@ -158,12 +160,8 @@ CREATE TABLE next_memory(
 CREATE TABLE next_passage(
     key INTEGER PRIMARY KEY,
     memory INTEGER NOT NULL REFERENCES next_memory ON DELETE CASCADE,
-    ordinal INTEGER NOT NULL,
     start_char INTEGER NOT NULL,
-    end_char INTEGER NOT NULL,
-    words INTEGER NOT NULL,
-    unspaced INTEGER NOT NULL,
-    code BLOB NOT NULL,
+    length INTEGER NOT NULL,
     embedding BLOB NOT NULL
 ) STRICT;
 
@@ -177,24 +175,24 @@ END;
 DERIVED: Final = {
     "passage_words": """
 CREATE VIEW passage_words(key, words) AS
-    SELECT passage.key, retain_spaced(substr(content, start_char + 1, end_char - start_char))
+    SELECT passage.key, retain_spaced(substr(content, start_char + 1, length))
     FROM passage JOIN memory ON memory.key = passage.memory
 """,
     "keyword": """
 CREATE VIRTUAL TABLE keyword USING fts5(
-    words, content='passage_words', content_rowid='key', tokenize='porter unicode61 remove_diacritics 2'
+    words, content='passage_words', content_rowid='key', detail=none, columnsize=0,
+    tokenize='porter unicode61 remove_diacritics 2'
 )
 """,
     "keyword_place": "CREATE VIRTUAL TABLE keyword_place USING fts5vocab(keyword, instance)",
     "passage_pairs": """
 CREATE VIEW passage_pairs(key, pairs) AS
-    SELECT passage.key, retain_pairs(substr(content, start_char + 1, end_char - start_char))
+    SELECT passage.key, retain_pairs(substr(content, start_char + 1, length))
     FROM passage JOIN memory ON memory.key = passage.memory
-    WHERE unspaced
 """,
     "pair": """
 CREATE VIRTUAL TABLE pair USING fts5(
-    pairs, content='passage_pairs', content_rowid='key',
+    pairs, content='passage_pairs', content_rowid='key', detail=none, columnsize=0,
     tokenize="unicode61 remove_diacritics 0 categories 'L* N* M*'"
 )
 """,

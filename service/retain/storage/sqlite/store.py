@@ -6,9 +6,10 @@ from datetime import datetime
 from pathlib import Path
 
 from retain.core.ports import (
-    Candidate,
     Capability,
     Change,
+    Choose,
+    Chosen,
     Clock,
     Entry,
     Problem,
@@ -51,7 +52,7 @@ from retain.storage.sqlite import (
 )
 from retain.storage.sqlite.connection import Access, Database
 from retain.storage.sqlite.index import PassageIndex
-from retain.storage.sqlite.keywords import TermCounts
+from retain.storage.sqlite.upkeep import Upkeep
 
 
 async def open_sqlite(path: str | Path, /, *, clock: Clock) -> "SqliteStore":
@@ -92,7 +93,9 @@ class SqliteStore:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
-        self._indexes = search.Indexes(PassageIndex(), TermCounts())
+        self._index = PassageIndex()
+        self._upkeep = Upkeep(database)
+        database.on_write = self._upkeep.wrote
 
     @property
     def path(self) -> Path:
@@ -103,6 +106,11 @@ class SqliteStore:
     def capabilities(self) -> frozenset[Capability]:
         """Everything there is."""
         return frozenset(Capability)
+
+    @property
+    def index_sizes(self) -> dict[str, int]:
+        """Bytes of each array in memory: "postings" are remembered words, the rest the index. Empty until searched."""
+        return self._index.sizes
 
     async def model(self) -> Model | None:
         """See `MemoryStore.model`."""
@@ -134,22 +142,25 @@ class SqliteStore:
         return await self._database.read(lambda db: listing.ids(db, where))
 
     async def candidates(
-        self, where: Filter, k: int, /, *, vector: Vectors | None = None, text: str | None = None,
+        self, where: Filter, k: int, choose: Choose, /, *, vector: Vectors | None = None, text: str | None = None,
         model: Model | None = None,
-    ) -> list[Candidate]:  # fmt: skip
+    ) -> list[Chosen]:  # fmt: skip
         """See `MemoryStore.candidates`."""
         if vector is not None:
             search.require_vector(vector, model)
-        return await self._database.read(lambda db: search.candidates(db, self._indexes, where, k, vector, text, model))
+        return await self._database.read(
+            lambda db: search.candidates(db, self._index, where, k, choose, vector, text, model)
+        )
 
-    async def containing(self, text: str, where: Filter, k: int, /) -> list[Candidate]:
+    async def containing(self, text: str, where: Filter, k: int, /) -> list[Memory]:
         """See `MemoryStore.containing`."""
         return await self._database.read(lambda db: search.containing(db, text, where, k))
 
-    async def similar(self, vector: Vectors, where: Filter, k: int, /, *, model: Model) -> list[Similar]:
+    async def similar(self, vectors: Vectors, where: Filter, k: int, /, *, model: Model) -> list[list[Similar]]:
         """See `MemoryStore.similar`."""
-        search.require_vector(vector, model)
-        return await self._database.read(lambda db: search.similar(db, self._indexes, vector, where, k, model))
+        for vector in vectors:
+            search.require_vector(vector, model)
+        return await self._database.read(lambda db: search.similar(db, self._index, vectors, where, k, model))
 
     async def tags(self, where: Filter, /, *, minimum_use: int = 1) -> list[TagCount]:
         """See `MemoryStore.tags`."""
@@ -207,7 +218,9 @@ class SqliteStore:
 
     async def compact(self) -> tuple[int, int]:
         """See `Maintenance.compact`."""
-        return await self._database.outside(lambda db: maintenance.compact(db, self.path))
+        sizes = await self._database.outside(lambda db: maintenance.compact(db, self.path))
+        await self._upkeep.group()
+        return sizes
 
     async def backup(self, path: str, /) -> None:
         """See `Maintenance.backup`."""
@@ -257,6 +270,7 @@ class SqliteStore:
 
     async def aclose(self) -> None:
         """See `MemoryStore.aclose`."""
+        await self._upkeep.stop()
         await self._database.aclose()
 
     # Last in the class: below it, `list[...]` in an annotation would mean this method.

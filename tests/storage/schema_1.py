@@ -1,0 +1,203 @@
+"""Schema 1 as it was, to make files of that time."""
+
+TABLES = """
+CREATE TABLE meta(
+    name TEXT PRIMARY KEY,
+    value ANY NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE namespace(
+    key INTEGER PRIMARY KEY,
+    path TEXT NOT NULL UNIQUE,
+    active INTEGER NOT NULL DEFAULT 0,      -- memories by state, kept by triggers
+    superseded INTEGER NOT NULL DEFAULT 0,
+    archived INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+CREATE TABLE memory(
+    key INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    namespace INTEGER NOT NULL REFERENCES namespace,
+    conversation_id TEXT,
+    sequence INTEGER,
+    agent_id TEXT,
+    type TEXT NOT NULL,
+    created_at INTEGER NOT NULL,            -- all times: milliseconds since 1970, UTC
+    updated_at INTEGER NOT NULL,
+    occurred_at INTEGER NOT NULL,
+    superseded_by TEXT,
+    archived_at INTEGER,
+    content_hash BLOB NOT NULL,
+    metadata TEXT,                          -- JSON object; NULL when empty
+    turns TEXT,                             -- JSON list of [role, start, end, occurred_at]; NULL when none
+    content TEXT NOT NULL,
+    state INTEGER NOT NULL AS (iif(superseded_by IS NOT NULL, 1, iif(archived_at IS NOT NULL, 2, 0))) VIRTUAL
+) STRICT;
+
+CREATE UNIQUE INDEX memory_once
+    ON memory(content_hash, namespace, coalesce(conversation_id, ''), coalesce(sequence, -1))
+    WHERE superseded_by IS NULL AND archived_at IS NULL;
+CREATE INDEX memory_newest ON memory(created_at, id);
+CREATE INDEX memory_place ON memory(namespace, state);
+CREATE INDEX memory_occurred ON memory(occurred_at);
+CREATE INDEX memory_type ON memory(type, state, namespace);
+CREATE INDEX memory_conversation ON memory(conversation_id, sequence, state, namespace)
+    WHERE conversation_id IS NOT NULL;
+CREATE INDEX memory_agent ON memory(agent_id) WHERE agent_id IS NOT NULL;
+
+CREATE TRIGGER memory_added AFTER INSERT ON memory BEGIN
+    UPDATE namespace SET
+        active = active + (NEW.state = 0), superseded = superseded + (NEW.state = 1),
+        archived = archived + (NEW.state = 2)
+    WHERE key = NEW.namespace;
+END;
+CREATE TRIGGER memory_removed AFTER DELETE ON memory BEGIN
+    UPDATE namespace SET
+        active = active - (OLD.state = 0), superseded = superseded - (OLD.state = 1),
+        archived = archived - (OLD.state = 2)
+    WHERE key = OLD.namespace;
+END;
+CREATE TRIGGER memory_moved AFTER UPDATE OF superseded_by, archived_at ON memory WHEN OLD.state <> NEW.state BEGIN
+    UPDATE namespace SET
+        active = active + (NEW.state = 0) - (OLD.state = 0),
+        superseded = superseded + (NEW.state = 1) - (OLD.state = 1),
+        archived = archived + (NEW.state = 2) - (OLD.state = 2)
+    WHERE key = NEW.namespace;
+END;
+
+CREATE TABLE passage(
+    key INTEGER PRIMARY KEY AUTOINCREMENT,  -- never reused: indexes in other processes' memory rely on it
+    memory INTEGER NOT NULL REFERENCES memory ON DELETE CASCADE,
+    ordinal INTEGER NOT NULL,
+    start_char INTEGER NOT NULL,
+    end_char INTEGER NOT NULL,
+    words INTEGER NOT NULL,                 -- its length for BM25
+    unspaced INTEGER NOT NULL,              -- 1 when it has text written without spaces
+    code BLOB NOT NULL,                     -- one bit per vector dimension
+    UNIQUE (memory, ordinal)
+) STRICT;
+
+CREATE TABLE vector(
+    passage INTEGER PRIMARY KEY REFERENCES passage ON DELETE CASCADE,
+    embedding BLOB NOT NULL                 -- int8, scaled so that the largest component is 127
+) STRICT;
+
+CREATE TABLE tag(
+    key INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    uses INTEGER NOT NULL DEFAULT 0         -- memories in any state, kept by triggers; an unused tag is removed
+) STRICT;
+
+CREATE TABLE memory_tag(
+    memory INTEGER NOT NULL REFERENCES memory ON DELETE CASCADE,
+    tag INTEGER NOT NULL REFERENCES tag,
+    position INTEGER NOT NULL,
+    PRIMARY KEY (memory, tag)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX memory_tag_by_tag ON memory_tag(tag, memory);
+
+CREATE TRIGGER tag_given AFTER INSERT ON memory_tag BEGIN
+    UPDATE tag SET uses = uses + 1 WHERE key = NEW.tag;
+END;
+CREATE TRIGGER tag_taken AFTER DELETE ON memory_tag BEGIN
+    UPDATE tag SET uses = uses - 1 WHERE key = OLD.tag;
+    DELETE FROM tag WHERE key = OLD.tag AND uses = 0;
+END;
+
+CREATE TABLE change(
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,  -- commit order, since one process writes at a time
+    kind TEXT NOT NULL CHECK (kind IN ('stored', 'updated', 'deleted')),
+    memory INTEGER NOT NULL,
+    memory_id TEXT NOT NULL,
+    namespace INTEGER NOT NULL REFERENCES namespace,
+    at INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE tombstone(
+    id TEXT PRIMARY KEY,
+    content_hash BLOB NOT NULL,
+    namespace INTEGER NOT NULL REFERENCES namespace,
+    deleted_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE request(
+    principal TEXT NOT NULL,
+    key TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    outcome TEXT NOT NULL,                  -- JSON list of [memory id, created]
+    at INTEGER NOT NULL,
+    PRIMARY KEY (principal, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX request_at ON request(at);
+
+CREATE TABLE registered_type(
+    name TEXT NOT NULL,
+    namespace TEXT NOT NULL,                -- known there, below and above; hidden from the rest
+    parent TEXT,
+    PRIMARY KEY (name, namespace)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE api_key(
+    name TEXT PRIMARY KEY,
+    digest TEXT NOT NULL UNIQUE,
+    namespace TEXT NOT NULL,
+    can_write INTEGER NOT NULL,
+    agent_id TEXT,
+    created_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Passages and vectors of another model, built beside the current ones by `retain reembed`.
+CREATE TABLE next_memory(
+    memory INTEGER PRIMARY KEY REFERENCES memory ON DELETE CASCADE
+) STRICT;
+
+CREATE TABLE next_passage(
+    key INTEGER PRIMARY KEY,
+    memory INTEGER NOT NULL REFERENCES next_memory ON DELETE CASCADE,
+    ordinal INTEGER NOT NULL,
+    start_char INTEGER NOT NULL,
+    end_char INTEGER NOT NULL,
+    words INTEGER NOT NULL,
+    unspaced INTEGER NOT NULL,
+    code BLOB NOT NULL,
+    embedding BLOB NOT NULL
+) STRICT;
+
+CREATE INDEX next_passage_memory ON next_passage(memory);
+
+CREATE TRIGGER next_outdated AFTER UPDATE OF content ON memory BEGIN
+    DELETE FROM next_memory WHERE memory = NEW.key;
+END;
+"""
+
+DERIVED = {
+    "passage_words": """
+CREATE VIEW passage_words(key, words) AS
+    SELECT passage.key, retain_spaced(substr(content, start_char + 1, end_char - start_char))
+    FROM passage JOIN memory ON memory.key = passage.memory
+""",
+    "keyword": """
+CREATE VIRTUAL TABLE keyword USING fts5(
+    words, content='passage_words', content_rowid='key', tokenize='porter unicode61 remove_diacritics 2'
+)
+""",
+    "keyword_place": "CREATE VIRTUAL TABLE keyword_place USING fts5vocab(keyword, instance)",
+    "passage_pairs": """
+CREATE VIEW passage_pairs(key, pairs) AS
+    SELECT passage.key, retain_pairs(substr(content, start_char + 1, end_char - start_char))
+    FROM passage JOIN memory ON memory.key = passage.memory
+    WHERE unspaced
+""",
+    "pair": """
+CREATE VIRTUAL TABLE pair USING fts5(
+    pairs, content='passage_pairs', content_rowid='key',
+    tokenize="unicode61 remove_diacritics 0 categories 'L* N* M*'"
+)
+""",
+    "pair_place": "CREATE VIRTUAL TABLE pair_place USING fts5vocab(pair, instance)",
+}
+"""By name, in the order in which they must be made."""
+
+FULL_TEXT = ("keyword", "pair")
