@@ -4,7 +4,7 @@ import asyncio
 import time
 
 from benchmarks.bench import Bench
-from benchmarks.corpus import fill, opened
+from benchmarks.corpus import fill, opened, real_embedder
 from benchmarks.readings import Reading, Readings
 
 _MOST = 1_000
@@ -27,9 +27,12 @@ async def _speed(bench: Bench) -> Readings:
     began, cpu = time.perf_counter(), time.process_time()
     await fill(service, texts)
     took, used = time.perf_counter() - began, time.process_time() - cpu
+    other = real_embedder()  # ours remembers what it has just embedded
+    await other.embed_passages(contents[:1])
     cpu = time.process_time()
-    await bench.embedder.embed_passages(contents)
+    await other.embed_passages(contents)
     alone = time.process_time() - cpu
+    await other.aclose()
     tokens = sum(len(bench.embedder.token_offsets(content)) for content in contents)
     remark = f"wall, real model; {tokens / took:,.0f} tokens/s"
     return {"fill": Reading(len(texts) / took, remark), "fill_ratio": Reading(alone / used, "by CPU time")}

@@ -27,7 +27,7 @@ def measure(bench: Bench) -> Readings:
 
 async def _measure(bench: Bench, texts: list[Text]) -> Readings:
     embedder, alone = real_embedder(), real_embedder()
-    store, service = await opened(bench.folder / "importing.db", embedder)
+    _, service = await opened(bench.folder / "importing.db", embedder)
     await service.import_records(_records(texts[:32]))
     await alone.embed_passages([text.content for text in texts[:32]])
     parts = 4
