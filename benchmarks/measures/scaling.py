@@ -19,6 +19,7 @@ from retain.core.service import MemoryService
 from retain.domain.memory import Filter, Page
 from retain.domain.scoring import Candidates
 from retain.storage.sqlite import SqliteStore
+from retain.storage.sqlite.vectors import embeddings
 
 _PAGE = Page(limit=50)
 _CODE_BYTES = 48
@@ -98,13 +99,14 @@ async def _search(store: SqliteStore, vector: NDArray[np.float32] | None = None,
 
 
 def _agreement(scaled: Scaled, found: Sequence[Sequence[str]]) -> Reading:
-    """Compare the nearest with an exact scan of all stored vectors."""
+    """Compare the nearest with an exact scan of all stored vectors; the question is kept as they are, in int8."""
     texts, stored = scaled.stored()
+    asked = embeddings(scaled.vectors).astype(np.float32)
     cosines = np.empty((len(found), len(texts)), dtype=np.float32)
     for start in range(0, len(texts), 20_000):
         rows = stored[start : start + 20_000].astype(np.float32)
         rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-        cosines[:, start : start + len(rows)] = scaled.vectors @ rows.T
+        cosines[:, start : start + len(rows)] = asked @ rows.T
     shares: list[float] = []
     for row, contents in zip(cosines, found, strict=True):
         exact = np.argpartition(-row, min(K, len(row)) - 1)[:K]

@@ -42,36 +42,42 @@ class Cells:
         centroids: (c, d) float32 unit rows.
         members: Positions of passages, cell after cell.
         ends: (c + 1,) where each cell begins and ends in `members`.
-        covered: Passages at this position and later ones are in no cell.
+        outside: Positions of passages that were in no cell when the cells were loaded.
+        seen: Passages at this position and later ones came after that.
     """
 
     centroids: Vectors
     members: NDArray[np.int32]
     ends: NDArray[np.intp]
-    covered: int
+    outside: NDArray[np.int32]
+    seen: int
 
     @classmethod
     def load(cls, connection: Connection, keys: NDArray[np.int32], /) -> Self | None:
         """Return the cells over passages with these ascending keys; None when there are none."""
         rows = connection.rows("SELECT centroid, passages FROM cell ORDER BY key")
-        if not rows:
+        if not rows or not len(keys):
             return None
         grouped = np.frombuffer(b"".join(row[1] for row in rows), dtype=np.int32)
         members = np.minimum(np.searchsorted(keys, grouped), len(keys) - 1).astype(np.int32)
         left = keys[members] == grouped  # some were deleted since
         ends = np.cumsum([0, *(len(row[1]) // grouped.itemsize for row in rows)])
-        covered = int(np.searchsorted(keys, _last_grouped(connection), side="right"))
-        return cls(_centroids(rows), members[left], np.concatenate(([0], np.cumsum(left)))[ends], covered)
+        outside = np.ones(len(keys), dtype=np.bool_)
+        outside[members[left]] = False
+        return cls(
+            _centroids(rows), members[left], np.concatenate(([0], np.cumsum(left)))[ends],
+            np.flatnonzero(outside).astype(np.int32), len(keys),
+        )  # fmt: skip
 
     @property
     def nbytes(self) -> int:
         """The memory they take."""
-        return self.centroids.nbytes + self.members.nbytes + self.ends.nbytes
+        return self.centroids.nbytes + self.members.nbytes + self.ends.nbytes + self.outside.nbytes
 
     def near(self, vector: Vectors, size: int, mask: Mask | None, wanted: int, /) -> Positions:
         """Return the passages of the cells nearest to `vector` within `mask`, and those that are in no cell.
 
-        Looks at a sixteenth of the cells, then at as many more as it takes to find `wanted` passages.
+        Looks at an eighth of the cells, then at as many more as it takes to find `wanted` passages.
 
         Args:
             vector: (d,) of any length.
@@ -80,7 +86,7 @@ class Cells:
             wanted: How many there should be, if there are so many.
         """
         order = np.argsort(-(self.centroids @ vector))
-        found = [np.arange(self.covered, size, dtype=np.int32)]
+        found = [np.concatenate((self.outside, np.arange(self.seen, size, dtype=np.int32)))]
         if mask is not None:
             found = [found[0][mask[found[0]]]]
         count, done, step = 0, 0, max(1, len(order) // _PROBED_SHARE)
@@ -123,7 +129,9 @@ def plan(connection: Connection, /) -> Plan | None:
     grouped, last_grouped = _number(connection, "cells_trained"), _last_grouped(connection)
     tail = connection.count("SELECT count(*) FROM passage WHERE key > ?", (last_grouped,))
     generation = meta.generation(connection)
-    if not grouped or passages > grouped * _REGROUPED_FROM:
+    made = connection.rows("SELECT key FROM cell ORDER BY key")
+    whole = grouped and last_grouped and made == [(number,) for number in range(len(made))]
+    if not whole or passages > grouped * _REGROUPED_FROM:
         return Plan(generation, 0, last, None, _cell_count(passages))
     if tail * _TAIL_SHARE > passages:
         rows = connection.rows("SELECT centroid FROM cell ORDER BY key")

@@ -1,15 +1,18 @@
 """The change feed: one row for each memory a transaction touched. Events are read from it, indexes follow it."""
 
-from retain.domain.memory import Event, EventKind
+from collections.abc import Mapping
+
+from retain.domain.memory import Event, EventKind, Memory
 from retain.storage.sqlite.connection import Connection
 from retain.storage.sqlite.filters import namespaces_within
-from retain.storage.sqlite.rows import from_ms, id_text, tags_of
+from retain.storage.sqlite.rows import from_ms, id_blob, id_text, tags_of, to_ms
 from retain.storage.words import canonical_json
 
 KINDS: tuple[EventKind, ...] = ("stored", "updated", "deleted")
 """By the values of the column `change.kind`."""
 KEPT_CHANGES = 100_000
 """Older changes are pruned; an index that missed them loads anew, an event stream goes on with what is left."""
+_PRUNED_EVERY = 1_000
 
 
 def record(connection: Connection, kind: EventKind, memory: int, at_ms: int, /) -> None:
@@ -19,9 +22,25 @@ def record(connection: Connection, kind: EventKind, memory: int, at_ms: int, /) 
            SELECT ?, key, id, namespace, ? FROM memory WHERE key = ?""",
         (KINDS.index(kind), at_ms, memory),
     )
-    seq = connection.last_key
-    if seq % 1_000 == 0:
-        prune(connection, seq)
+    _prune_sometimes(connection, 1)
+
+
+def record_stored(connection: Connection, memories: Mapping[int, Memory], namespaces: Mapping[str, int], /) -> None:
+    """Note new memories by their row keys; `namespaces` has the key of each path."""
+    connection.run_each(
+        "INSERT INTO change(kind, memory, memory_id, namespace, at) VALUES (0, ?, ?, ?, ?)",
+        (
+            (key, id_blob(memory.id), namespaces[memory.namespace], to_ms(memory.updated_at))
+            for key, memory in memories.items()
+        ),
+    )
+    _prune_sometimes(connection, len(memories))
+
+
+def _prune_sometimes(connection: Connection, added: int) -> None:
+    last = connection.last_key
+    if last // _PRUNED_EVERY > (last - added) // _PRUNED_EVERY:
+        prune(connection, last)
 
 
 def prune(connection: Connection, last: int, /) -> None:
@@ -31,7 +50,7 @@ def prune(connection: Connection, last: int, /) -> None:
 
 def last_change(connection: Connection, /) -> int:
     """Return the highest number given so far, 0 for none."""
-    return connection.count("SELECT seq FROM sqlite_sequence WHERE name = 'change'")
+    return connection.highest_key("change")
 
 
 def events(connection: Connection, after: int, limit: int, namespace: str, /) -> list[Event]:

@@ -94,10 +94,8 @@ class Connection:
         """Return all rows."""
         try:
             return cast("list[Row]", self._raw.execute(sql, bindings).fetchall())
-        except OverflowError:
-            raise InvalidInputError("a whole number is larger than a store can keep or look for (64 bits)") from None
-        except UnicodeEncodeError:
-            raise InvalidInputError("a text holds half of a character (a lone surrogate)") from None
+        except (OverflowError, UnicodeEncodeError) as error:
+            raise _unbindable(error) from None
 
     def each(self, sql: str, bindings: Bindings = (), /) -> Iterator[Row]:
         """Yield row by row, each as soon as it is read."""
@@ -106,6 +104,13 @@ class Connection:
     def run(self, sql: str, bindings: Bindings = (), /) -> None:
         """Execute a statement whose rows, if it has any, don't matter."""
         self.rows(sql, bindings)
+
+    def run_each(self, sql: str, bindings: Iterable[Bindings], /) -> None:
+        """Execute a statement once with each of `bindings`."""
+        try:
+            self._raw.executemany(sql, bindings)
+        except (OverflowError, UnicodeEncodeError) as error:
+            raise _unbindable(error) from None
 
     def value(self, sql: str, bindings: Bindings = (), /) -> Any:
         """Return the first column of the first row; None when there is no row."""
@@ -123,6 +128,10 @@ class Connection:
             text.encode(), apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False, include_colocated=False
         )
         return cast("list[str]", tokens)
+
+    def highest_key(self, table: str, /) -> int:
+        """Return the highest key that `table`, which never uses one again, has given so far; 0 for none."""
+        return self.count("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,))
 
     @property
     def changed(self) -> int:
@@ -147,6 +156,12 @@ class Connection:
     def close(self) -> None:
         """Close. Idempotent."""
         self._raw.close()
+
+
+def _unbindable(error: OverflowError | UnicodeEncodeError) -> InvalidInputError:
+    if isinstance(error, OverflowError):
+        return InvalidInputError("a whole number is larger than a store can keep or look for (64 bits)")
+    return InvalidInputError("a text holds half of a character (a lone surrogate)")
 
 
 def integers(values: Sequence[int] | NDArray[np.integer], /) -> Any:

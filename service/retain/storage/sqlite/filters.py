@@ -110,6 +110,8 @@ def tag_keys(connection: Connection, names: Iterable[str], /) -> list[tuple[int,
 def _add_states(made: Condition, states: frozenset[State]) -> None:
     if states == STATES:
         return
+    if "active" not in states:
+        made.add("(memory.superseded_by IS NOT NULL OR memory.archived_at IS NOT NULL)")  # for the index memory_hidden
     numbers = ", ".join(str(STATE_NUMBERS[state]) for state in sorted(states))
     made.add(f"memory.state IN ({numbers})")
 

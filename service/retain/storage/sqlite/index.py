@@ -8,7 +8,7 @@ no harm: what the reader's transaction can't see yet is dropped when its vectors
 
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from retain.domain.memory import Model
 from retain.storage.sqlite.cells import Cells
 from retain.storage.sqlite.connection import Connection, Row, integers
-from retain.storage.sqlite.postings import PostingCache
+from retain.storage.sqlite.postings import OUTDATED, PostingCache
 from retain.storage.sqlite.vectors import Words, code_words
 
 GONE = 255
@@ -153,6 +153,8 @@ class PassageIndex:
             if arrays is None or not _followed(connection, arrays, state):
                 arrays = self._loaded = None  # free the old one first
                 arrays = self._loaded = _load(connection, state)
+            if state.last_change < arrays.state.last_change:
+                return replace(arrays.view(), version=OUTDATED)
             return arrays.view()
 
     @property

@@ -1,42 +1,49 @@
-"""Lists and counts. One definition of a total everywhere: what the filter matches, active memories by default."""
+"""Lists, types and what there is in all."""
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from math import isqrt
 
 from retain.domain.errors import InvalidInputError
 from retain.domain.ids import parse_id
-from retain.domain.memory import ACTIVE, STATES, Filter, Listing, Page, Stats, TypeCount, counted_types
+from retain.domain.memory import ACTIVE, Filter, Listing, Page, Stats, TypeCount, counted_types
 from retain.domain.ontology import OwnType
 from retain.domain.text import ROOT, is_within
 from retain.storage.sqlite import meta
 from retain.storage.sqlite.connection import Connection
-from retain.storage.sqlite.filters import Condition, condition, namespaces_within, narrowing, tag_keys
+from retain.storage.sqlite.filters import condition, namespaces_within, narrowing, tag_keys
 from retain.storage.sqlite.rows import id_blob, id_text, memories_by_key
 from retain.storage.sqlite.tags import tag_counts
+from retain.storage.sqlite.totals import Totals, by_state, count
 from retain.storage.words import canonical_json
 
+_COUNTED_AT_MOST = 50_000
+"""Counting so many in an index takes 1.5 ms."""
+_LOOKUP_COST = 8
+"""Looking at a memory by its key costs some 8 times what reading an entry of an index does."""
 
-def page(connection: Connection, where: Filter, wanted: Page, /) -> Listing:
+
+def page(connection: Connection, totals: Totals, where: Filter, wanted: Page, /) -> Listing:
     """Return one page, newest first by (created_at, id)."""
     index = _index_to_walk(connection, where, wanted.limit)
     matching = condition(connection, where, probed=bool(index))
-    total = count(connection, where)
+    # A plus sign keeps SQLite from taking an index for the order, so that it takes one for the condition.
+    created_at, id_ = ("created_at", "id") if index else ("+created_at", "+id")
     if wanted.cursor is not None:
-        created_at, id_ = decoded(wanted.cursor)
-        matching.add("(memory.created_at, memory.id) < (?, ?)", created_at, id_blob(id_))
+        at, last = decoded(wanted.cursor)
+        matching.add(f"({created_at}, {id_}) < (?, ?)", at, id_blob(last))
     rows = connection.rows(
         f"""SELECT key, created_at, id FROM memory {index} WHERE {matching.sql}
-            ORDER BY created_at DESC, id DESC LIMIT ?""",
+            ORDER BY {created_at} DESC, {id_} DESC LIMIT ?""",
         (*matching.values, wanted.limit + 1),
     )
     shown = rows[: wanted.limit]
     memories = memories_by_key(connection, [row[0] for row in shown])
     return Listing(
         tuple(memories[row[0]] for row in shown),
-        total,
+        totals.of(connection, where),
         encoded(shown[-1][1], id_text(shown[-1][2])) if len(rows) > wanted.limit else None,
     )
 
@@ -44,28 +51,40 @@ def page(connection: Connection, where: Filter, wanted: Page, /) -> Listing:
 def _index_to_walk(connection: Connection, where: Filter, limit: int) -> str:
     """Return how to go through memories newest first; empty when all that match are better found first, then sorted.
 
-    Going through them meets `limit` matches after limit * memories / matches; sorting looks at each match.
+    Going through them fills a page after limit / share memories, where `share` is the part of them that matches if
+    the conditions have nothing to do with each other. Sorting looks at all that the most selective condition leaves.
     """
-    namespaces = namespaces_within(connection, where.namespace)
-    index = "INDEXED BY memory_place" if namespaces and len(namespaces) == 1 else "INDEXED BY memory_newest"
-    within, everywhere = (sum(_states(connection, Filter(namespace=name)).values()) for name in (where.namespace, None))
-    if where.ids is not None or where.conversation_id is not None or not within:
+    counted = by_state(connection, where.namespace)
+    wanted, inside = sum(counted[state] for state in where.states), sum(counted.values())
+    if where.ids is not None or where.conversation_id is not None or not wanted:
         return ""
-    matches = _estimated_matches(connection, where, isqrt(limit * everywhere) + 1)
-    return index if matches and min(limit * everywhere // matches, within) < matches else ""
+    everywhere = sum(by_state(connection, None).values())
+    alone = len(namespaces_within(connection, where.namespace) or ()) == 1
+    walked = inside if alone else everywhere
+    share = wanted / walked
+    enough = min(isqrt(int(limit * everywhere / share)) + 1, _COUNTED_AT_MOST)
+    found = list(_counted(connection, where, enough))
+    share *= min(found, default=everywhere) / everywhere
+    least = min(*found, inside, wanted if "active" not in where.states else inside)
+    if not least or min(limit / share, walked) > least:
+        return ""
+    return "INDEXED BY memory_place" if alone else "INDEXED BY memory_newest"
 
 
-def _estimated_matches(connection: Connection, where: Filter, enough: int) -> int:
-    """Return how many memories match what can be counted quickly, at most: tags, else agent and type up to `enough`."""
+def _counted(connection: Connection, where: Filter, enough: int) -> Iterator[int]:
+    """Yield how many memories meet each condition that an index can count; no more than `enough` are counted."""
     if where.tags:
         uses = [count for _, count in tag_keys(connection, where.tags)]
-        return (min if where.tag_match == "all" else sum)(uses or [0])
-    only = Filter(types=where.types, agent_id=where.agent_id, states=STATES)
-    matching = condition(connection, only)
-    if not matching.parts:
-        return 0
-    limited = f"SELECT 1 FROM memory WHERE {matching.sql} LIMIT {enough}"
-    return connection.count(f"SELECT count(*) FROM ({limited})", matching.values)
+        yield (min if where.tag_match == "all" else sum)(uses or [0])
+    for part in (
+        Filter(types=where.types),
+        Filter(agent_id=where.agent_id),
+        Filter(since=where.since, until=where.until),
+    ):
+        matching = narrowing(connection, part)
+        if matching.parts:
+            some = f"SELECT 1 FROM memory WHERE {matching.sql} LIMIT {enough}"
+            yield connection.count(f"SELECT count(*) FROM ({some})", matching.values)
 
 
 def encoded(created_at: int, id_: str, /) -> str:
@@ -99,48 +118,22 @@ def ids(connection: Connection, where: Filter, /) -> list[str]:
     return [id_text(row[0]) for row in rows]
 
 
-def count(connection: Connection, where: Filter, /) -> int:
-    """Return how many memories match; from counters where namespace and states, or a tag alone, say it all."""
-    rest = narrowing(connection, where)
-    counted = _states(connection, where)
-    if not rest.parts and not rest.never:
-        return sum(counted[state] for state in where.states)
-    uses = [count for _, count in tag_keys(connection, where.tags)]
-    hidden = counted["superseded"] + counted["archived"]
-    if where == Filter(tags=where.tags) and len(where.tags) == 1 and sum(uses) > hidden:
-        return _tagged(connection, where.tags)
-    matching = condition(connection, where, probed=sum(counted.values()) < min(uses, default=0))
-    return connection.count(f"SELECT count(*) FROM memory WHERE {matching.sql}", matching.values)
-
-
-def _tagged(connection: Connection, tags: Sequence[str]) -> int:
-    """Return how many active memories carry a tag: its uses but those by memories that are hidden, which are few."""
-    ((key, uses),) = tag_keys(connection, tags)
-    return uses - connection.count(
-        """SELECT count(*) FROM memory INDEXED BY memory_hidden JOIN memory_tag ON memory_tag.memory = memory.key
-           WHERE (superseded_by IS NOT NULL OR archived_at IS NOT NULL) AND tag = ?""",
-        (key,),
-    )
-
-
-def _states(connection: Connection, where: Filter) -> dict[str, int]:
-    within = Condition()
-    keys = namespaces_within(connection, where.namespace)
-    if keys is not None:
-        within.add("key IN (SELECT value FROM json_each(?))", canonical_json(keys))
-    active, superseded, archived = connection.rows(
-        f"SELECT total(active), total(superseded), total(archived) FROM namespace WHERE {within.sql}", within.values
-    )[0]
-    return {"active": int(active), "superseded": int(superseded), "archived": int(archived)}
-
-
 def types(connection: Connection, where: Filter, /) -> list[TypeCount]:
     """Return known types with their use, by name."""
-    matching = condition(connection, where)
+    index, matching = _covering(connection, where, "memory_type"), condition(connection, where)
     used: dict[str, int] = dict(
-        connection.rows(f"SELECT type, count(*) FROM memory WHERE {matching.sql} GROUP BY type", matching.values)
+        connection.rows(
+            f"SELECT type, count(*) FROM memory {index} WHERE {matching.sql} GROUP BY type", matching.values
+        )
     )
     return counted_types(own_types(connection, where.namespace or ROOT), used)
+
+
+def _covering(connection: Connection, where: Filter, index: str) -> str:
+    """Name an index that has states and namespaces, when reading all of it is quicker than looking at each match."""
+    inside, everywhere = (sum(by_state(connection, namespace).values()) for namespace in (where.namespace, None))
+    narrowed = narrowing(connection, where).parts
+    return f"INDEXED BY {index}" if not narrowed and inside * _LOOKUP_COST > everywhere else ""
 
 
 def own_types(connection: Connection, namespace: str, /) -> list[OwnType]:
@@ -161,18 +154,23 @@ def register_type(connection: Connection, name: str, parent: str | None, namespa
 def stats(connection: Connection, where: Filter, /) -> Stats:
     """Return the counts over what matches `where`, its states aside."""
     where = replace(where, states=ACTIVE)
-    matching = condition(connection, where)
-    conversations = connection.count(
-        f"SELECT count(DISTINCT conversation_id) FROM memory WHERE {matching.sql}", matching.values
-    )
     size = connection.count("PRAGMA page_count") * connection.count("PRAGMA page_size")
     return Stats(
         total=count(connection, where),
         superseded=count(connection, replace(where, states=frozenset(("superseded",)))),
         archived=count(connection, replace(where, states=frozenset(("archived",)))),
         tags=len(tag_counts(connection, where, 1)),
-        conversations=conversations,
+        conversations=_conversations(connection, where),
         by_type=tuple(counted for counted in types(connection, where) if counted.count),
         model=meta.model_in_use(connection),
         bytes=size if where.namespace in (None, ROOT) else None,
+    )
+
+
+def _conversations(connection: Connection, where: Filter) -> int:
+    index, matching = _covering(connection, where, "memory_conversation"), condition(connection, where)
+    return connection.count(
+        f"""SELECT count(*) FROM (SELECT DISTINCT conversation_id FROM memory {index}
+                                  WHERE conversation_id IS NOT NULL AND {matching.sql})""",
+        matching.values,
     )

@@ -1,7 +1,9 @@
 """Writing memories: put, update, delete. Each function is the whole of one write transaction."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import groupby
+from operator import itemgetter
 
 import apsw
 
@@ -10,19 +12,20 @@ from retain.domain.errors import ConflictError, NotFoundError
 from retain.domain.memory import Filter, Memory, Model
 from retain.storage.accepting import require_storable, require_storable_change
 from retain.storage.sqlite import changes, meta, passages, requests
-from retain.storage.sqlite.connection import Connection, Value
+from retain.storage.sqlite.connection import Connection, Value, blobs
 from retain.storage.sqlite.filters import condition
+from retain.storage.sqlite.passages import Cut
 from retain.storage.sqlite.rows import (
     id_blob,
     id_text,
+    insert,
     memories_by_id,
     metadata_text,
     optional_id,
     optional_ms,
     to_ms,
-    turns_text,
 )
-from retain.storage.sqlite.tags import add_tags, set_tags
+from retain.storage.sqlite.tags import add_tags, give_tags, set_tags
 
 
 def put(
@@ -31,22 +34,81 @@ def put(
     """Write all entries; see `MemoryStore.put`."""
     if request is not None and (outcome := requests.outcome(connection, request, to_ms(now))) is not None:
         return outcome
-    if entries:
-        meta.adopt_model(connection, model)
-    done = [_put_one(connection, entry, model) for entry in entries]
+    written = _put_all(connection, entries, model) if entries else []
     if request is not None:
-        requests.remember(connection, request, done, to_ms(now))
+        requests.remember(connection, request, [(one.memory.id, one.created) for one in written], to_ms(now))
+    return written
+
+
+def _put_all(connection: Connection, entries: Sequence[Entry], model: Model) -> list[Written]:
+    """Write entries in order: those that have to do with no other memory together, the rest one by one."""
+    meta.adopt_model(connection, model)
+    for entry in entries:
+        require_storable(entry.memory)
+    passages.require_vectors([Cut.of(entry) for entry in entries], model)
+    paths = dict.fromkeys(entry.memory.namespace for entry in entries)
+    namespaces = {path: namespace_key(connection, path) for path in paths}
+    alone = _stand_alone(connection, entries, namespaces)
+    if all(alone):
+        return [Written(memory, True) for memory in _add(connection, entries, namespaces)]
+    done: list[tuple[str, bool]] = []
+    for together, group in groupby(zip(alone, entries, strict=True), key=itemgetter(0)):
+        part = [entry for _, entry in group]
+        if together:
+            done += [(memory.id, True) for memory in _add(connection, part, namespaces)]
+        else:
+            done += [_put_one(connection, entry, namespaces) for entry in part]
     found = {memory.id: memory for memory in memories_by_id(connection, [id_ for id_, _ in done])}
     return [Written(found[id_], created) for id_, created in done]
 
 
-def _put_one(connection: Connection, entry: Entry, model: Model) -> tuple[str, bool]:
+def _stand_alone(connection: Connection, entries: Sequence[Entry], namespaces: Mapping[str, int]) -> list[bool]:
+    """Return for each entry whether it replaces nothing, and its id and its text in its place are new."""
+    ids = blobs(id_blob(entry.memory.id) for entry in entries)
+    taken: set[object] = {row[0] for row in connection.rows("SELECT id FROM memory WHERE id IN carray(?)", (ids,))}
+    taken.update(row[0] for row in connection.rows("SELECT id FROM tombstone WHERE id IN carray(?)", (ids,)))
+    taken.update(connection.rows(_PLACES, (blobs(_half_hash(entry.memory) for entry in entries),)))
+    alone: list[bool] = []
+    for entry in entries:
+        own: set[object] = {id_blob(entry.memory.id)}
+        if entry.memory.state == "active":
+            own.add(_place(entry.memory, namespaces))
+        alone.append(entry.supersedes is None and taken.isdisjoint(own))
+        taken |= own
+    return alone
+
+
+_PLACES = """
+    SELECT substr(content_hash, 1, 16), namespace, coalesce(conversation_id, ''), coalesce(sequence, -1)
+    FROM memory
+    WHERE substr(content_hash, 1, 16) IN carray(?) AND superseded_by IS NULL AND archived_at IS NULL"""
+
+
+def _place(memory: Memory, namespaces: Mapping[str, int]) -> tuple[bytes, int, str, int]:
+    """Return what no two active memories have in common, by the index `memory_once`."""
+    sequence = -1 if memory.sequence is None else memory.sequence
+    return _half_hash(memory), namespaces[memory.namespace], memory.conversation_id or "", sequence
+
+
+def _half_hash(memory: Memory) -> bytes:
+    return bytes.fromhex(memory.content_hash)[:16]
+
+
+def _add(connection: Connection, entries: Sequence[Entry], namespaces: Mapping[str, int]) -> list[Memory]:
+    """Write memories whose ids and places are free, with all that belongs to them; return them as they will be read."""
+    keyed = dict(enumerate(entries, connection.highest_key("memory") + 1))
+    memories = {key: entry.memory for key, entry in keyed.items()}
+    added = insert(connection, memories, namespaces)
+    give_tags(connection, [(key, memory.tags) for key, memory in memories.items()])
+    changes.record_stored(connection, memories, namespaces)
+    passages.add_passages(connection, {key: Cut.of(entry) for key, entry in keyed.items()})
+    return added
+
+
+def _put_one(connection: Connection, entry: Entry, namespaces: Mapping[str, int]) -> tuple[str, bool]:
     memory = entry.memory
-    require_storable(memory)
-    passages.require_vectors(entry.passages, entry.vectors, model)
-    namespace = namespace_key(connection, memory.namespace)
     replaced = _key_to_supersede(connection, entry)
-    twin = _twin(connection, memory, namespace, replaced) if memory.state == "active" else None
+    twin = _twin(connection, memory, namespaces, replaced) if memory.state == "active" else None
     if replaced is not None:
         _mark_superseded(connection, replaced, memory.id if twin is None else twin[1], to_ms(memory.updated_at))
     if twin is not None:
@@ -55,16 +117,15 @@ def _put_one(connection: Connection, entry: Entry, model: Model) -> tuple[str, b
             connection.run("UPDATE memory SET updated_at = ? WHERE key = ?", (to_ms(memory.updated_at), key))
             changes.record(connection, "updated", key, to_ms(memory.updated_at))
         return id_, False
-    key = _insert(connection, memory, namespace)
-    set_tags(connection, key, memory.tags)
-    passages.add_passages(connection, key, memory.content, entry.passages, entry.vectors)
-    _unbury(connection, memory.id, namespace)
-    changes.record(connection, "stored", key, to_ms(memory.updated_at))
+    _claim_id(connection, memory.id, namespaces[memory.namespace])
+    _add(connection, [entry], namespaces)
     return memory.id, True
 
 
-def _unbury(connection: Connection, id_: str, namespace: int) -> None:
-    """Drop the tombstone of a memory that comes back; one of another namespace stays and keeps its id."""
+def _claim_id(connection: Connection, id_: str, namespace: int) -> None:
+    """Refuse an id that is taken. The tombstone of a memory that comes back is dropped; another namespace keeps its."""
+    if key_of(connection, id_) is not None:
+        raise ConflictError(f"a memory with the id {id_} exists already", field="id")
     connection.run("DELETE FROM tombstone WHERE id = ? AND namespace = ?", (id_blob(id_), namespace))
     if connection.value("SELECT 1 FROM tombstone WHERE id = ?", (id_blob(id_),)) is not None:
         raise ConflictError(f"the id {id_} can't be used here", field="id")
@@ -90,36 +151,22 @@ def key_of(connection: Connection, id_: str, /) -> int | None:
     return connection.value("SELECT key FROM memory WHERE id = ?", (id_blob(id_),))
 
 
-def _twin(connection: Connection, memory: Memory, namespace: int, apart_from: int | None) -> tuple[int, str] | None:
+def _twin(
+    connection: Connection, memory: Memory, namespaces: Mapping[str, int], apart_from: int | None
+) -> tuple[int, str] | None:
     """Return the active memory that has the same text in the same place."""
     rows = connection.rows(
         """SELECT key, id FROM memory
            WHERE substr(content_hash, 1, 16) = ? AND namespace = ? AND coalesce(conversation_id, '') = ?
              AND coalesce(sequence, -1) = ? AND superseded_by IS NULL AND archived_at IS NULL AND key IS NOT ?""",
-        (bytes.fromhex(memory.content_hash)[:16], namespace, memory.conversation_id or "",
-         -1 if memory.sequence is None else memory.sequence, apart_from),
-    )  # fmt: skip
+        (*_place(memory, namespaces), apart_from),
+    )
     return (rows[0][0], id_text(rows[0][1])) if rows else None
 
 
 def _mark_superseded(connection: Connection, key: int, by: str, at_ms: int) -> None:
     connection.run("UPDATE memory SET superseded_by = ?, updated_at = ? WHERE key = ?", (id_blob(by), at_ms, key))
     changes.record(connection, "updated", key, at_ms)
-
-
-def _insert(connection: Connection, memory: Memory, namespace: int) -> int:
-    if key_of(connection, memory.id) is not None:
-        raise ConflictError(f"a memory with the id {memory.id} exists already", field="id")
-    return connection.value(
-        """INSERT INTO memory(id, namespace, conversation_id, sequence, agent_id, type, created_at, updated_at,
-                              occurred_at, superseded_by, archived_at, content_hash, metadata, turns, content)
-           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING key""",
-        (id_blob(memory.id), namespace, memory.conversation_id, memory.sequence, memory.agent_id, memory.type,
-         to_ms(memory.created_at), to_ms(memory.updated_at), to_ms(memory.occurred_at),
-         optional_id(memory.superseded_by), optional_ms(memory.archived_at),
-         bytes.fromhex(memory.content_hash), metadata_text(memory.metadata),
-         turns_text(memory.turns), memory.content),
-    )  # fmt: skip
 
 
 def update(connection: Connection, id_: str, change: Change, model: Model | None, /) -> Memory | None:
@@ -151,11 +198,12 @@ def _replace_content(
     if model is None or change.vectors is None or change.content is None:
         raise TypeError("a change of content needs its vectors and their model")
     meta.adopt_model(connection, model)
-    passages.require_vectors(change.passages, change.vectors, model)
+    cut = Cut(change.content, change.passages, change.vectors)
+    passages.require_vectors([cut], model)
     passages.remove_passages(connection, key)
     columns["turns"] = None  # they are places in the old content
     _set(connection, id_, columns)
-    passages.add_passages(connection, key, change.content, change.passages, change.vectors)
+    passages.add_passages(connection, {key: cut})
 
 
 def _texts(value: object) -> Sequence[str]:

@@ -1,6 +1,7 @@
 """Passages with their vectors and keywords: always written and removed together."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,34 +20,57 @@ _REBUILD_RATIO = 100
 measured, with secure deletion), so beyond a hundredth of the store the index is built anew instead."""
 
 
-def require_vectors(passages: Sequence[Passage], vectors: Vectors, model: Model, /) -> None:
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Content cut into passages, with their vectors (n, d) in the same order."""
+
+    content: str
+    passages: Sequence[Passage]
+    vectors: Vectors
+
+    @classmethod
+    def of(cls, entry: Entry, /) -> "Cut":
+        """Return that of an entry."""
+        return cls(entry.memory.content, entry.passages, entry.vectors)
+
+
+def require_vectors(cuts: Sequence[Cut], model: Model, /) -> None:
     """Refuse vectors that don't belong to the passages, before anything is written.
 
     Raises:
         EmbeddingError: wrong number, size, or values that are no numbers.
     """
-    if vectors.shape != (len(passages), model.dimensions):
-        raise EmbeddingError(
-            f"{len(passages)} passages need vectors of shape ({len(passages)}, {model.dimensions}), "
-            f"but the model {model.id!r} made {vectors.shape}"
-        )
-    if not np.isfinite(vectors).all():
+    for cut in cuts:
+        if cut.vectors.shape != (len(cut.passages), model.dimensions):
+            raise EmbeddingError(
+                f"{len(cut.passages)} passages need vectors of shape ({len(cut.passages)}, {model.dimensions}), "
+                f"but the model {model.id!r} made {cut.vectors.shape}"
+            )
+    if not np.isfinite(np.concatenate([cut.vectors for cut in cuts])).all():
         raise EmbeddingError(f"the model {model.id!r} made a vector with infinite or undefined components")
 
 
-def add_passages(
-    connection: Connection, memory: int, content: str, passages: Sequence[Passage], vectors: Vectors, /
-) -> None:
-    """Write the passages of a memory that has none."""
-    for passage, embedding in zip(passages, embeddings(vectors), strict=True):
-        text = content[passage.start : passage.end]
-        key = connection.value(
-            "INSERT INTO passage(memory, start_char, length, embedding) VALUES (?, ?, ?, ?) RETURNING key",
-            (memory, passage.start, passage.end - passage.start, embedding.tobytes()),
-        )
-        connection.run("INSERT INTO keyword(rowid, words) VALUES (?, ?)", (key, spaced(text)))
-        if bigrams := pairs(text):
-            connection.run("INSERT INTO pair(rowid, pairs) VALUES (?, ?)", (key, " ".join(bigrams)))
+def add_passages(connection: Connection, cuts: Mapping[int, Cut], /) -> None:
+    """Write the passages of memories, by key, that have none.
+
+    The words go last: whatever fires a trigger makes the full-text indexes write down what they have collected.
+    """
+    first = connection.highest_key("passage") + 1
+    parts = [(memory, cut.content, passage) for memory, cut in cuts.items() for passage in cut.passages]
+    embedded = embeddings(np.concatenate([cut.vectors for cut in cuts.values()]))
+    connection.run_each(
+        "INSERT INTO passage(key, memory, start_char, length, embedding) VALUES (?, ?, ?, ?, ?)",
+        (
+            (key, memory, part.start, part.end - part.start, embedding.tobytes())
+            for key, ((memory, _, part), embedding) in enumerate(zip(parts, embedded, strict=True), first)
+        ),
+    )
+    texts = [(key, content[part.start : part.end]) for key, (_, content, part) in enumerate(parts, first)]
+    connection.run_each("INSERT INTO keyword(rowid, words) VALUES (?, ?)", ((key, spaced(text)) for key, text in texts))
+    connection.run_each(
+        "INSERT INTO pair(rowid, pairs) VALUES (?, ?)",
+        ((key, " ".join(bigrams)) for key, text in texts if (bigrams := pairs(text))),
+    )
 
 
 def unsearchable(connection: Connection, limit: int, /) -> list[Memory]:
@@ -63,13 +87,13 @@ def complete(connection: Connection, entries: Sequence[Entry], model: Model, /) 
     """Write the passages of memories that have none; content that changed meanwhile is passed over."""
     meta.adopt_model(connection, model)
     for entry in entries:
-        require_vectors(entry.passages, entry.vectors, model)
+        require_vectors([Cut.of(entry)], model)
         key = connection.value(
             """SELECT key FROM memory WHERE id = ? AND content = ? AND key NOT IN (SELECT memory FROM passage)""",
             (id_blob(entry.memory.id), entry.memory.content),
         )
         if key is not None:
-            add_passages(connection, key, entry.memory.content, entry.passages, entry.vectors)
+            add_passages(connection, {key: Cut.of(entry)})
             changes.record(connection, "updated", key, to_ms(entry.memory.updated_at))
 
 

@@ -20,6 +20,8 @@ Term = tuple[str, str]
 Places = NDArray[np.int32]
 """Positions in the passage index, ascending."""
 
+OUTDATED = -1
+"""The version of a reader whose snapshot is older than the index: a list it reads may lack passages and is not kept."""
 LEAST_KEPT = 1_000
 """Shorter lists are read anew each time."""
 _BYTES_PER_PASSAGE = 4

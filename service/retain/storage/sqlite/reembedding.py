@@ -31,7 +31,7 @@ def put(connection: Connection, entries: Sequence[Entry], model: Model, /) -> No
     """Keep new passages and vectors; those of content that changed meanwhile are passed over."""
     _require_under_way(connection, model)
     for entry in entries:
-        passages.require_vectors(entry.passages, entry.vectors, model)
+        passages.require_vectors([passages.Cut.of(entry)], model)
         key = connection.value(
             "SELECT key FROM memory WHERE id = ? AND content = ?", (id_blob(entry.memory.id), entry.memory.content)
         )
@@ -66,11 +66,10 @@ def finish(connection: Connection, model: Model, /) -> bool:
     if connection.value("SELECT 1 FROM memory WHERE key NOT IN (SELECT memory FROM next_memory) LIMIT 1"):
         return False
     connection.run("DELETE FROM passage")
-    first = connection.count("SELECT seq FROM sqlite_sequence WHERE name = 'passage'")
     connection.run(
         """INSERT INTO passage(key, memory, start_char, length, embedding)
            SELECT ? + key, memory, start_char, length, embedding FROM next_passage ORDER BY key""",
-        (first,),
+        (connection.highest_key("passage"),),
     )
     passages.rebuild_words(connection)
     connection.run("DELETE FROM next_memory")

@@ -1,7 +1,7 @@
 """Memories as rows, and back."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from retain.domain.memory import Memory, State, TurnSpan
@@ -49,6 +49,31 @@ def from_ms(milliseconds: int, /) -> datetime:
 def optional_ms(moment: datetime | None, /) -> int | None:
     """Return `to_ms`, keeping None."""
     return None if moment is None else to_ms(moment)
+
+
+_INSERT = """
+    INSERT INTO memory(key, id, content, content_hash, created_at, updated_at, occurred_at, type, metadata, namespace,
+                       agent_id, conversation_id, sequence, turns, superseded_by, archived_at)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+
+
+def insert(connection: Connection, memories: Mapping[int, Memory], namespaces: Mapping[str, int], /) -> list[Memory]:
+    """Write new rows of the given keys; return the memories as they will be read.
+
+    `namespaces` has the key of each path.
+    """
+    rows = [(_row(key, memory), tuple(dict.fromkeys(memory.tags))) for key, memory in memories.items()]
+    connection.run_each(_INSERT, ((*row[:9], namespaces[row[9]], *row[10:]) for row, _ in rows))
+    return [_memory(row, tags) for row, tags in rows]
+
+
+def _row(key: int, memory: Memory) -> Row:
+    return (
+        key, id_blob(memory.id), memory.content, bytes.fromhex(memory.content_hash), to_ms(memory.created_at),
+        to_ms(memory.updated_at), to_ms(memory.occurred_at), memory.type, metadata_text(memory.metadata),
+        memory.namespace, memory.agent_id, memory.conversation_id, memory.sequence, turns_text(memory.turns),
+        optional_id(memory.superseded_by), optional_ms(memory.archived_at),
+    )  # fmt: skip
 
 
 def metadata_text(metadata: object, /) -> str | None:

@@ -43,11 +43,11 @@ CREATE UNIQUE INDEX memory_once
 CREATE INDEX memory_newest ON memory(created_at, id);
 CREATE INDEX memory_place ON memory(namespace, created_at, id);
 CREATE INDEX memory_hidden ON memory(namespace) WHERE superseded_by IS NOT NULL OR archived_at IS NOT NULL;
-CREATE INDEX memory_occurred ON memory(occurred_at);
+CREATE INDEX memory_occurred ON memory(occurred_at, state, namespace);
 CREATE INDEX memory_type ON memory(type, state, namespace);
 CREATE INDEX memory_conversation ON memory(conversation_id, sequence, state, namespace)
     WHERE conversation_id IS NOT NULL;
-CREATE INDEX memory_agent ON memory(agent_id) WHERE agent_id IS NOT NULL;
+CREATE INDEX memory_agent ON memory(agent_id, state, namespace) WHERE agent_id IS NOT NULL;
 
 CREATE TRIGGER memory_added AFTER INSERT ON memory BEGIN
     UPDATE namespace SET

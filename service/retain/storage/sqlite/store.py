@@ -52,6 +52,7 @@ from retain.storage.sqlite import (
 )
 from retain.storage.sqlite.connection import Access, Database
 from retain.storage.sqlite.index import PassageIndex
+from retain.storage.sqlite.totals import Totals
 from retain.storage.sqlite.upkeep import Upkeep
 
 
@@ -94,6 +95,7 @@ class SqliteStore:
         self._database = database
         self._clock = clock
         self._index = PassageIndex()
+        self._totals = Totals()
         self._upkeep = Upkeep(database)
         database.on_write = self._upkeep.wrote
 
@@ -276,4 +278,4 @@ class SqliteStore:
     # Last in the class: below it, `list[...]` in an annotation would mean this method.
     async def list(self, where: Filter, page: Page, /) -> Listing:
         """See `MemoryStore.list`."""
-        return await self._database.read(lambda db: listing.page(db, where, page))
+        return await self._database.read(lambda db: listing.page(db, self._totals, where, page))

@@ -14,7 +14,7 @@ from retain.storage.words import canonical_json
 def set_tags(connection: Connection, memory: int, names: Sequence[str], /) -> None:
     """Make `names` the tags of a memory, in that order."""
     connection.run("DELETE FROM memory_tag WHERE memory = ?", (memory,))
-    _insert(connection, memory, names, 0)
+    give_tags(connection, [(memory, names)])
 
 
 def add_tags(connection: Connection, memory: int, names: Iterable[str], /) -> bool:
@@ -24,25 +24,27 @@ def add_tags(connection: Connection, memory: int, names: Iterable[str], /) -> bo
     )
     has = {name for name, _ in present}
     new = [name for name in dict.fromkeys(names) if name not in has]
-    _insert(connection, memory, new, max((position for _, position in present), default=-1) + 1)
+    give_tags(connection, [(memory, new)], first=max((position for _, position in present), default=-1) + 1)
     return bool(new)
 
 
-def _insert(connection: Connection, memory: int, names: Sequence[str], first: int) -> None:
-    for position, name in enumerate(dict.fromkeys(names), first):
-        connection.run("INSERT INTO tag(name) VALUES (?) ON CONFLICT DO NOTHING", (name,))
-        connection.run(
-            "INSERT INTO memory_tag(memory, tag, position) SELECT ?, key, ? FROM tag WHERE name = ?",
-            (memory, position, name),
-        )
+def give_tags(connection: Connection, given: Iterable[tuple[int, Sequence[str]]], /, *, first: int = 0) -> None:
+    """Give each memory, by its key, tags that it lacks, in positions from `first` on."""
+    rows = [
+        (memory, position, name) for memory, names in given for position, name in enumerate(dict.fromkeys(names), first)
+    ]
+    names = dict.fromkeys(name for _, _, name in rows)
+    connection.run_each("INSERT INTO tag(name) VALUES (?) ON CONFLICT DO NOTHING", [(name,) for name in names])
+    connection.run_each("INSERT INTO memory_tag(memory, tag, position) SELECT ?, key, ? FROM tag WHERE name = ?", rows)
 
 
 def tag_counts(connection: Connection, where: Filter, minimum_use: int, /) -> list[TagCount]:
     """Return the tags in use within `where`, most used first, ties by name."""
-    # The counters say it all when nothing but the namespace of all restricts.
     whole = replace(where, namespace=None if where.namespace == ROOT else where.namespace)
-    if whole in (Filter(states=STATES), Filter()) and (where.states == STATES or not _any_hidden(connection)):
+    if whole == Filter(states=STATES):
         sql, bindings = "SELECT name, uses AS n FROM tag WHERE n >= ? ORDER BY n DESC, name", []
+    elif whole == Filter():
+        sql, bindings = _USES_BY_ACTIVE, []
     else:
         wanted = condition(connection, where)
         sql, bindings = (
@@ -54,8 +56,14 @@ def tag_counts(connection: Connection, where: Filter, minimum_use: int, /) -> li
     return [TagCount(name, uses) for name, uses in connection.rows(sql, (*bindings, minimum_use))]
 
 
-def _any_hidden(connection: Connection) -> bool:
-    return bool(connection.rows("SELECT 1 FROM namespace WHERE superseded + archived > 0 LIMIT 1"))
+# The counters, less the uses by memories that are hidden, which are few.
+_USES_BY_ACTIVE = """
+    WITH hidden AS (
+        SELECT tag, count(*) AS hidden_uses
+        FROM memory INDEXED BY memory_hidden CROSS JOIN memory_tag ON memory_tag.memory = memory.key
+        WHERE superseded_by IS NOT NULL OR archived_at IS NOT NULL GROUP BY tag)
+    SELECT name, uses - coalesce(hidden_uses, 0) AS n FROM tag LEFT JOIN hidden ON hidden.tag = tag.key
+    WHERE n >= ? ORDER BY n DESC, name"""
 
 
 def retag(connection: Connection, sources: Sequence[str], target: str, where: Filter, at_ms: int, /) -> int:
