@@ -37,7 +37,7 @@ async def _batch(bench: Bench) -> Reading:
         for one, other in zip(bench.stored[:count], reversed(bench.stored[-count:]), strict=True)
     ]
     tokens = sum(len(embedder.token_offsets(passage)) for passage in passages)
-    await embedder.embed_passages([passage[::-1] for passage in passages[:32]])  # what was embedded is remembered
+    await embedder.embed_passages([passage[: len(passage) // 2] for passage in passages[:32]])
     cpu, wall = time.process_time(), time.perf_counter()
     await embedder.embed_passages(passages)
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
