@@ -32,14 +32,14 @@ class Plan:
     kill_rounds: int = 50
     scale: int = 100_000
     huge: int = 0
-    imported: int = 10_000
+    imported: int = 20_000
 
 
 PLANS = {
     plan.name: plan
     for plan in (
         Plan("standard"),
-        Plan("full", huge=1_000_000),
+        Plan("full", huge=1_000_000, imported=100_000),
         Plan("quick", small=300, large=1_000, starts=1, operations=60, load_s=8, sharing_s=5, kill_rounds=6,
              scale=5_000, imported=1_000),
         Plan("tiny", small=20, large=40, starts=1, operations=8, warm_up=2, load_s=1, clients=4, sharing_s=1,

@@ -21,7 +21,7 @@ _SEED = 31
 
 def measure(bench: Bench) -> Readings:
     """Import short memories into an empty database and embed the same texts, in turns: both meet the same machine."""
-    texts = list(short_texts(2 * bench.plan.imported, _SEED))
+    texts = list(short_texts(bench.plan.imported, _SEED))
     return asyncio.run(_measure(bench, texts))
 
 
@@ -59,6 +59,6 @@ async def _records(texts: list[Text]) -> AsyncIterator[Record]:
     for text in texts:
         yield {
             "kind": "memory", "id": new_id(), "content": text.content, "content_hash": content_hash(text.content),
-            "created_at": now, "updated_at": now, "occurred_at": now, "type": "observation", "tags": list(text.tags),
-            "namespace": "/", "metadata": {},
+            "created_at": now, "updated_at": now, "occurred_at": now, "type": "observation", "namespace": "/",
+            "tags": list(dict.fromkeys(text.tags)), "metadata": {},
         }  # fmt: skip

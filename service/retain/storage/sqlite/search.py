@@ -26,10 +26,11 @@ EXACT_LIMIT = 1_000
 SCANNED_LIMIT = 50_000
 """Up to so many, the codes of all that a filter leaves are looked at, without looking at cells."""
 _SHORTLIST, _SHORTLIST_SHARE, _LONGEST_SHORTLIST = 1_000, 80, 16_000
-_RESCORED, _RESCORED_SHARE, _MOST_RESCORED = 200, 400, 3_000
+_RESCORED, _RESCORED_SHARE, _MOST_RESCORED = 128, 400, 3_000
 """The codes of how many passages are estimated, and the vectors of how many compared: at least, one in, at most."""
 _SHORTLIST_PER_RESCORED = 4
-_RESCORED_PER_RESULT = 2
+_SPARE_SHARE = 4
+"""A fourth more vectors are compared than passages are wanted."""
 _RESCORED_PER_SIMILAR = 16
 """What resembles a new memory stands out, so its exact cosine is among the first."""
 
@@ -59,9 +60,9 @@ def candidates(
     cosines = None
     if vector is not None:
         matching = chosen
-        near = _near(view, vector, max(_rescored(view), _RESCORED_PER_RESULT * k), mask)
-        chosen, cosines = _cosines(connection, vector, view, np.union1d(near, matching))
-        kept = np.isin(chosen, np.union1d(view.best(chosen, np.maximum(cosines, 0), k), matching))
+        near = _near(view, vector, max(_rescored(view), k + k // _SPARE_SHARE), mask)
+        chosen, cosines = _cosines(connection, vector, view, np.flatnonzero(_flagged(view, near, matching)))
+        kept = _flagged(view, view.best(chosen, np.maximum(cosines, 0), k), matching)[chosen]
         chosen, cosines = chosen[kept], cosines[kept]
     chosen.sort()
     words = None
@@ -69,6 +70,14 @@ def candidates(
         words = np.zeros(len(chosen)) if scores is None else scores[chosen].astype(np.float64)
     found = Candidates(view.memories[chosen].astype(np.int64), cosines, words)
     return _read(connection, view, chosen, choose(found))
+
+
+def _flagged(view: View, *parts: Positions) -> Mask:
+    """Return which passages are in one of `parts`: quicker than sorting them together."""
+    flags = np.zeros(len(view.keys), dtype=np.bool_)
+    for part in parts:
+        flags[part] = True
+    return flags
 
 
 def _first(values: NDArray[np.floating], count: int) -> Positions:
