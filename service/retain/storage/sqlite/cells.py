@@ -3,7 +3,7 @@
 Each cell has a centroid, found by k-means over a sample of the stored vectors, and the passages nearest to it. A search
 looks at the cells whose centroids are nearest to the question, and at the passages that are newer than the cells. The
 cells are in the file, derived, made when the store is idle (see `upkeep`); without them every code is scanned, which
-gives the same answers more slowly. See docs/decisions/0002-vector-index.md.
+gives the same answers more slowly. See docs/decisions/0002-an-index-that-scales.md.
 """
 
 from collections.abc import Sequence

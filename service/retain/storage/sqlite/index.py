@@ -1,7 +1,7 @@
 """The passage index in memory: one per process, shared by its readers, derived from the file, never the truth.
 
 It holds what a search touches for every passage: the bit code of its vector and the few numbers that filters and BM25
-need, 75 bytes each at 384 dimensions, 79 with cells. Each read brings it up to its own snapshot first, by the change
+need, 73 bytes each at 384 dimensions, 78 with cells. Each read brings it up to its own snapshot first, by the change
 feed, so that another process's write is seen by the very next query. An index that is ahead of a reader's snapshot does
 no harm: what the reader's transaction can't see yet is dropped when its vectors are read.
 """

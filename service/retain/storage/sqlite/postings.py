@@ -1,6 +1,6 @@
 """The postings of common words, remembered between searches and kept current by the change feed.
 
-Reading where a word occurs costs some 0.06 us a passage that holds it (docs/storage.md): nothing for most words, 20 ms
+Reading where a word occurs costs some 0.06 us a passage that holds it (docs/decisions): nothing for most words, 20 ms
 for one that 300,000 passages hold. So such lists are kept, as bits where that is smaller. A passage's text never
 changes (an edited memory gets new passages), so a list only grows: it stays right when each new passage is looked at
 once. Passages that are gone stay in the lists; whoever uses them drops those.

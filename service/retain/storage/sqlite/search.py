@@ -18,7 +18,7 @@ from retain.storage.sqlite.rows import STATE_NUMBERS, id_text, memories_by_key
 from retain.storage.sqlite.vectors import code_words, embeddings, estimates
 
 # How the nearest passages are found: differing bits of all (or of the nearest cells), estimates for a shortlist, exact
-# cosines for the best of those. What each step misses is measured in docs/storage.md.
+# cosines for the best of those. What each step misses is in docs/decisions/0002-an-index-that-scales.md.
 PROBED_LIMIT = 5_000
 """When state, namespace, type and time leave so few passages, the rest of a filter is asked of their memories only."""
 EXACT_LIMIT = 1_000
