@@ -70,7 +70,7 @@ class SyntheticVectors(HashedEmbedder):
 
 
 class ReadyVectors(HashedEmbedder):
-    """Gives questions vectors that were made before, under the name of the model that made them: it costs nothing.
+    """Gives texts vectors that were made before, under the name of the model that made them: it costs nothing.
 
     What it is not ready for gets a vector of hashed words.
     """
@@ -83,6 +83,12 @@ class ReadyVectors(HashedEmbedder):
     async def embed_query(self, text: str, /) -> Vectors:
         """Return the vector of a question."""
         return self._ready[text] if text in self._ready else await super().embed_query(text)
+
+    async def embed_passages(self, texts: Sequence[str], /) -> Vectors:
+        """Return the vectors of passages."""
+        if all(text in self._ready for text in texts):
+            return np.stack([self._ready[text] for text in texts])
+        return await super().embed_passages(texts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -433,7 +433,7 @@ async def test_a_search_by_codes_and_cells_obeys_every_filter_and_is_never_short
         (search, "_SHORTLIST", 100),
         (search, "_RESCORED", 50),
         (search, "_SHORTLIST_PER_RESCORED", 2),
-        (search, "_RESCORED_PER_RESULT", 1),
+        (search, "_SPARE_SHARE", 1_000),
         (cells, "CELLS_FROM", 1_000),
         (cells, "_FEWEST_CELLS", 32),
     ):

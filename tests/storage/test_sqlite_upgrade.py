@@ -137,6 +137,18 @@ async def told(store: SqliteStore) -> list[Any]:
     ]
 
 
+async def test_what_was_broken_before_is_found_afterwards(older: Path) -> None:
+    with closing(apsw.Connection(str(older))) as db:
+        db.execute("DELETE FROM vector WHERE passage = 1")
+        db.execute("INSERT INTO memory_tag SELECT 999, key, 0 FROM tag LIMIT 1")
+        db.execute("INSERT INTO passage SELECT 999, 999, 0, 0, 1, 1, 0, x'00'")
+    upgraded = await open_sqlite(older, clock=lambda: START)
+    assert len(await upgraded.ids(EVERYTHING)) == 6
+    assert [problem.name for problem in await upgraded.check()] == ["memories-without-passages"]
+    assert len(await upgraded.unsearchable(9)) == 1
+    await upgraded.aclose()
+
+
 async def test_an_upgrade_that_fails_half_way_leaves_the_file_as_it_was(
     older: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,8 +29,13 @@ async def entries(
             passages = await cut(embedder, some)
         return await embedded(embedder, some, passages, supersedes[start : start + PART] if supersedes else None)
 
-    parts = await asyncio.gather(*(part(start) for start in range(0, len(memories), PART)))
-    return [entry for made in parts for entry in made], Model(embedder.model_id, embedder.dimensions)
+    parts = [asyncio.create_task(part(start)) for start in range(0, len(memories), PART)]
+    try:
+        done = await asyncio.gather(*parts)
+    finally:
+        for each in parts:  # when one failed the others are for nothing
+            each.cancel()
+    return [entry for made in done for entry in made], Model(embedder.model_id, embedder.dimensions)
 
 
 async def cut(embedder: Embedder, memories: Sequence[Memory], /) -> list[list[Passage]]:

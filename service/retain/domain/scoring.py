@@ -1,8 +1,8 @@
 """From what each search says of a passage to one score, and from passages to ranked memories.
 
 A score is absolute: it depends on the question and the passage (and, for keywords, on how rare the words are in the
-store), never on the other hits. So one number orders the hits, is what people see, and can be compared between
-questions. docs/recall.md holds the measurements behind the constants.
+namespace searched), never on the other hits. So one number orders the hits, is what people see, and can be compared
+between questions. docs/recall.md holds the measurements behind the constants.
 """
 
 from collections.abc import Mapping

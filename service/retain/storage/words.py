@@ -12,6 +12,8 @@ K1 = 1.2
 """Saturation of the term frequency, BM25's usual value (Robertson and Zaragoza 2009, also FTS5's)."""
 B = 0.75
 """Strength of the length normalisation, from the same source."""
+MOST_TERMS = 64
+"""The first so many distinct words of a question are looked up: a pasted page asks no better."""
 SMALLEST_CORPUS = 100
 """A store with fewer passages weighs words as if it had this many, so that scores mean the same from the start."""
 
@@ -78,7 +80,9 @@ def terms(text: str, stems: list[str], stop_stems: frozenset[str], /) -> Terms:
     starts = dict.fromkeys(run for run in found if len(run) == 1)
     distinct = {spellings(stem)[0]: None for stem in stems}
     telling = [stem for stem in distinct if stem not in stop_stems]
-    return Terms(tuple(telling if telling or whole or starts else distinct), tuple(whole), tuple(starts))
+    words = telling if telling or whole or starts else distinct
+    rest = MOST_TERMS - min(len(words), MOST_TERMS)
+    return Terms(tuple(words)[:MOST_TERMS], tuple(whole)[:rest], tuple(starts)[: max(0, rest - len(whole))])
 
 
 def spellings(stem: str, /) -> tuple[str, ...]:

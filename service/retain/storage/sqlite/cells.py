@@ -3,7 +3,7 @@
 Each cell has a centroid, found by k-means over a sample of the stored vectors, and the passages nearest to it. A search
 looks at the cells whose centroids are nearest to the question, and at the passages that are newer than the cells. The
 cells are in the file, derived, made when the store is idle (see `upkeep`); without them every code is scanned, which
-gives the same answers more slowly. See docs/decisions/0002-an-index-that-scales.md.
+gives nearly the same answers, more slowly. See docs/decisions/0002-an-index-that-scales.md.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ _SAMPLED_A_CELL = 64
 _ROUNDS = 8
 _TAIL_SHARE = 16
 _REGROUPED_FROM = 2
-"""Cells are made anew when the store has grown this many times, and newer passages added to them before."""
+"""Cells are made anew when the store has grown this many times, or so many times its passages were added to them."""
 BLOCK = 20_000
 
 Positions = NDArray[np.intp]
@@ -106,7 +106,7 @@ class Plan:
     """What is to be grouped.
 
     Attributes:
-        generation: Of the passages; when it has changed meanwhile the work was for nothing.
+        generation, version: Of the passages and of the cells; when one has changed meanwhile the work was for nothing.
         first: Key of the first passage to assign.
         last: Key of the last.
         centroids: Those that stay; None when they must be found anew.
@@ -114,6 +114,7 @@ class Plan:
     """
 
     generation: int
+    version: int
     first: int
     last: int
     centroids: Vectors | None
@@ -128,14 +129,15 @@ def plan(connection: Connection, /) -> Plan | None:
     last = connection.count("SELECT max(key) FROM passage")
     grouped, last_grouped = _number(connection, "cells_trained"), _last_grouped(connection)
     tail = connection.count("SELECT count(*) FROM passage WHERE key > ?", (last_grouped,))
-    generation = meta.generation(connection)
+    generation, version = meta.generation(connection), _number(connection, "cells")
+    listed = connection.count("SELECT total(length(passages)) / 4 FROM cell")  # of which some may be deleted
     made = connection.rows("SELECT key FROM cell ORDER BY key")
     whole = grouped and last_grouped and made == [(number,) for number in range(len(made))]
-    if not whole or passages > grouped * _REGROUPED_FROM:
-        return Plan(generation, 0, last, None, _cell_count(passages))
+    if not whole or passages > grouped * _REGROUPED_FROM or listed > passages * _REGROUPED_FROM:
+        return Plan(generation, version, 0, last, None, _cell_count(passages))
     if tail * _TAIL_SHARE > passages:
         rows = connection.rows("SELECT centroid FROM cell ORDER BY key")
-        return Plan(generation, last_grouped, last, _centroids(rows), len(rows))
+        return Plan(generation, version, last_grouped, last, _centroids(rows), len(rows))
     return None
 
 
@@ -145,7 +147,9 @@ def _cell_count(passages: int) -> int:
 
 def sample(connection: Connection, due: Plan, /) -> Vectors:
     """Return (n, d) float32 unit rows of stored vectors from all over the store, the same each time."""
-    keys = np.unique(np.random.default_rng(1).integers(1, due.last + 1, due.count * _SAMPLED_A_CELL))
+    listed = connection.value("SELECT group_concat(key) FROM passage INDEXED BY passage_memory WHERE memory >= 0")
+    present = np.fromstring(listed or "", dtype=np.int64, sep=",")
+    keys = np.random.default_rng(1).choice(present, min(len(present), due.count * _SAMPLED_A_CELL), replace=False)
     rows = connection.rows("SELECT embedding FROM passage WHERE key IN carray(?)", (integers(keys),))
     return _unit_rows([row[0] for row in rows])
 
@@ -187,8 +191,8 @@ def block(connection: Connection, after: int, last: int, /) -> tuple[NDArray[np.
 def store(
     connection: Connection, due: Plan, found: Vectors, keys: NDArray[np.int32], cells: NDArray[np.int32], /
 ) -> bool:
-    """Write the cells, and which of them each key belongs to; False when the passages were replaced meanwhile."""
-    if meta.generation(connection) != due.generation:
+    """Write the cells, and which of them each key belongs to; False when passages or cells were replaced meanwhile."""
+    if (meta.generation(connection), _number(connection, "cells")) != (due.generation, due.version):
         return False
     order = np.argsort(cells, kind="stable")
     parts = np.split(keys[order], np.searchsorted(cells[order], np.arange(1, due.count)))

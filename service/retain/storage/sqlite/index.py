@@ -2,8 +2,7 @@
 
 It holds what a search touches for every passage: the bit code of its vector and the few numbers that filters and BM25
 need, 73 bytes each at 384 dimensions, 78 with cells. Each read brings it up to its own snapshot first, by the change
-feed, so that another process's write is seen by the very next query. An index that is ahead of a reader's snapshot does
-no harm: what the reader's transaction can't see yet is dropped when its vectors are read.
+feed, so that another process's write is seen by the very next query.
 """
 
 import threading
@@ -28,7 +27,7 @@ _GROWTH = 32
 _LOADED_AT_ONCE = 20_000
 _FOLLOWED_AT_MOST = 1_000
 _RELOAD_SHARE = 4
-"""Loading anew is cheaper than following changes to more than a quarter of all passages."""
+"""Loading anew is cheaper than following changes to more than a quarter of all passages, or keeping so many gone."""
 _COMPARED_ONE_BY_ONE = 16
 _GATHER_SHARE = 5
 _BLOCK = 32_768
@@ -50,7 +49,7 @@ Mask = NDArray[np.bool_]
 class View:
     """The index as one search sees it: n passages in ascending order of `keys`.
 
-    Arrays are views of shared memory; other readers may append behind them and change states within.
+    Arrays are views of shared memory, behind which other readers may append.
     """
 
     keys: NDArray[np.int32]
@@ -144,15 +143,21 @@ class PassageIndex:
         self._loaded: _Arrays | None = None
 
     def view(self, connection: Connection, /) -> View:
-        """Return the index brought up to the snapshot of `connection`'s transaction, or a later one."""
-        state = _state(connection)
+        """Return the index brought up to the snapshot of `connection`'s transaction.
+
+        To be the first read of the transaction: the snapshot is then taken here, one reader after another, so that
+        the index is not ahead of it. To a transaction that has read before, a later index is shown.
+        """
         with self._lock:
-            arrays = self._loaded
+            state = _state(connection)
+            arrays, self._loaded = self._loaded, None  # half followed is not to be used again
             if arrays is not None and state.generation < arrays.state.generation:
+                self._loaded = arrays
                 return _load(connection, state).view()  # a reader from before a re-embedding
             if arrays is None or not _followed(connection, arrays, state):
-                arrays = self._loaded = None  # free the old one first
-                arrays = self._loaded = _load(connection, state)
+                del arrays  # free the old one first
+                arrays = _load(connection, state)
+            self._loaded = arrays
             if state.last_change < arrays.state.last_change:
                 return replace(arrays.view(), version=OUTDATED)
             return arrays.view()
@@ -171,6 +176,7 @@ class _Arrays:
     def __init__(self, state: _State, room: int) -> None:
         self.state = state
         self.size = 0
+        self.gone = 0
         self.keys = np.empty(room, dtype=np.int32)
         self.memories = np.empty(room, dtype=np.int32)
         self.namespaces = np.empty(room, dtype=np.int32)
@@ -224,11 +230,14 @@ class _Arrays:
         old = self._positions_of(memories)
         kept = [row for row in rows if row[0] <= self.highest]
         staying = np.searchsorted(self.keys[: self.size], np.array([row[0] for row in kept], dtype=np.int32))
-        # Each state is written once, so that no reader sees a passage gone in between.
+        # Copies, so that a search that runs sees no part of this: 11 bytes a passage.
+        self.states, self.types, self.occurred = self.states.copy(), self.types.copy(), self.occurred.copy()
         for place, row in zip(staying, kept, strict=True):
             self.states[place], self.types[place] = row[3], self._type_number(row[4])
             self.occurred[place] = row[5]
-        self.states[np.setdiff1d(old, staying)] = GONE
+        gone = np.setdiff1d(old, staying)
+        self.gone += int(np.count_nonzero(self.states[gone] != GONE))
+        self.states[gone] = GONE
 
     def _positions_of(self, memories: list[int]) -> Positions:
         held = self.memories[: self.size]
@@ -292,7 +301,7 @@ def _load_cells(connection: Connection, arrays: _Arrays) -> None:
 
 def _followed(connection: Connection, arrays: _Arrays, state: _State) -> bool:
     """Apply what changed since; False when the feed has a gap or so much changed that loading is cheaper."""
-    if state.generation > arrays.state.generation:
+    if state.generation > arrays.state.generation or arrays.gone * _RELOAD_SHARE > arrays.size + _FOLLOWED_AT_MOST:
         return False
     if state.last_change > arrays.state.last_change and not _follow_changes(connection, arrays, state):
         return False

@@ -16,8 +16,6 @@ from retain.storage.sqlite.index import Mask, Positions, View
 from retain.storage.sqlite.postings import Places
 from retain.storage.words import K1, B, Terms, spaced, spellings, terms, weight
 
-_MOST_TERMS = 64
-
 Scores = NDArray[np.float32]
 
 
@@ -88,7 +86,7 @@ def _lookups(asked: Terms) -> list[_Lookup]:
     made += [
         _Lookup("pair", f"{start}*", "term >= ? AND term <= ?", (start, start + "\U0010ffff")) for start in asked.starts
     ]
-    return made[:_MOST_TERMS]
+    return made
 
 
 def _word(stem: str) -> _Lookup:

@@ -27,7 +27,7 @@ LEAST_KEPT = 1_000
 _BYTES_PER_PASSAGE = 4
 _LEAST_BYTES = 4_000_000
 _FOLLOWED_AT_MOST = 2_000
-"""After more new passages at once the lists are dropped, and read again when they are asked for."""
+"""After more new passages at once, or in one list, lists are dropped and read again when they are asked for."""
 
 
 class PostingCache:
@@ -84,8 +84,11 @@ class PostingCache:
         for place, (words, pairs) in enumerate(rows, first):
             terms = {("keyword", spellings(stem)[0]) for stem in connection.stems(words)}
             for term in terms.union(("pair", pair) for pair in pairs.split()):
-                if (posting := self._kept.get(term)) is not None:
-                    posting.added.append(place)
+                if (posting := self._kept.get(term)) is None:
+                    continue
+                posting.added.append(place)
+                if len(posting.added) > _FOLLOWED_AT_MOST:  # to be read again, in the form that is smaller
+                    self.nbytes -= self._kept.pop(term).nbytes
 
 
 class _Posting:

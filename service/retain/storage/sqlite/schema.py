@@ -1,4 +1,4 @@
-"""The tables. `DERIVED` can be rebuilt from the others at any time; everything else is the truth."""
+"""The tables. `DERIVED` and `cell` can be rebuilt from the others at any time; everything else is the truth."""
 
 from typing import Final
 

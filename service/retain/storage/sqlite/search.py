@@ -80,11 +80,6 @@ def _flagged(view: View, *parts: Positions) -> Mask:
     return flags
 
 
-def _first(values: NDArray[np.floating], count: int) -> Positions:
-    """Return where the `count` smallest values are."""
-    return np.arange(len(values)) if len(values) <= count else np.argpartition(values, count)[:count]
-
-
 def _read(connection: Connection, view: View, found: Positions, picked: NDArray[np.intp]) -> list[Chosen]:
     """Return those of the passages at `found` that were picked, with their memories; what is deleted is absent."""
     if not len(picked):
@@ -172,7 +167,7 @@ def _near(view: View, vector: Vectors, rescored: int, mask: Mask | None) -> Posi
         within = view.cells.near(vector, size, mask, shortlist)
     code = code_words([embeddings(vector[None, :])[0].tobytes()])[:, 0]
     near = view.nearest(code, shortlist, within)
-    return near[_first(-estimates(view.codes[:, near], vector), rescored)]
+    return view.best(near, estimates(view.codes[:, near], vector), rescored)
 
 
 def _rescored(view: View) -> int:

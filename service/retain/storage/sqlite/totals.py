@@ -19,6 +19,8 @@ class Totals:
 
     def of(self, connection: Connection, where: Filter, /) -> int:
         """Return `count`, from memory where nothing has changed since."""
+        if where.ids is not None:
+            return count(connection, where)
         state = (meta.generation(connection), changes.last_change(connection))
         kept = self._kept
         if kept[0] != state or len(kept[1]) >= _MOST_KEPT:

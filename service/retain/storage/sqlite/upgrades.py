@@ -15,9 +15,13 @@ _FROM_1 = (
         FROM old_memory ORDER BY key""",
     """INSERT INTO passage(key, memory, start_char, length, embedding)
        SELECT key, memory, start_char, end_char - start_char, embedding
-       FROM old_passage JOIN old_vector ON passage = key ORDER BY key""",
+       FROM old_passage JOIN old_vector ON passage = key
+       WHERE memory IN (SELECT key FROM memory)
+         AND memory NOT IN (SELECT memory FROM old_passage WHERE key NOT IN (SELECT passage FROM old_vector))
+       ORDER BY key""",
     "INSERT INTO tag(key, name) SELECT key, name FROM old_tag",
-    "INSERT INTO memory_tag SELECT * FROM old_memory_tag ORDER BY memory, tag",
+    """INSERT INTO memory_tag SELECT * FROM old_memory_tag WHERE memory IN (SELECT key FROM memory)
+       ORDER BY memory, tag""",
     f"""INSERT INTO change(seq, kind, memory, memory_id, namespace, at)
         SELECT seq, CASE kind WHEN 'stored' THEN 0 WHEN 'updated' THEN 1 ELSE 2 END, memory,
                {_ID.format("memory_id")}, namespace, at
@@ -30,7 +34,10 @@ _FROM_1 = (
     """INSERT INTO sqlite_sequence(name, seq)
        SELECT substr(name, 5), seq FROM sqlite_sequence WHERE name IN ('old_memory', 'old_passage', 'old_change')""",
 )
-"""From schema 1, whose tables are `old_…`: ids become 16 bytes, vectors move into their passages, bit codes go."""
+"""From schema 1, whose tables are `old_…`: ids become 16 bytes, vectors move into their passages, bit codes go.
+
+A memory that lacks a vector gets no passages, so that `retain doctor` finds it and embeds it again; orphans stay behind.
+"""
 # Children before parents: dropping a parent deletes the rows that refer to it.
 _OLD_TABLES = (
     "next_passage", "next_memory", "vector", "passage", "memory_tag", "tag", "change", "tombstone", "request",

@@ -1,7 +1,7 @@
 """What makes reading faster and can wait: cells for the vectors, one segment for the keywords, statistics for SQLite.
 
 It begins when nobody has written to the file for a while, runs in small steps that let any write go first, and stops
-when somebody writes. Nothing depends on it: without it the same is found, more slowly.
+when somebody writes. Nothing depends on it: without it nearly the same is found, more slowly.
 """
 
 import asyncio
@@ -60,14 +60,16 @@ class Upkeep:
             logger.warning("the upkeep of %s waits for the next write", self._database.path, exc_info=True)
 
     async def _tend(self, seen: int) -> bool:
-        """Do all that is due, unless another process does; False when somebody wrote meanwhile."""
+        """Do all that is due; False when somebody wrote meanwhile, or another process is at it."""
         if not await self._database.write(_claimed):
-            return True
-        await self.group()
-        finished = await self._merge_words(seen)
-        if finished:
-            await self._database.outside(_note_statistics)
-        await self._database.write(_release)
+            return False
+        try:
+            await self.group()
+            finished = await self._merge_words(seen)
+            if finished:
+                await self._database.outside(_note_statistics)
+        finally:
+            await self._database.write(_release)
         return finished
 
     async def group(self) -> None:
