@@ -72,7 +72,7 @@ async def rows(store: SqliteStore) -> list[tuple[int, list[int]]]:
     return [(key, np.frombuffer(keys, np.int32).tolist()) for key, keys in read]
 
 
-async def vectors_of(store: SqliteStore) -> dict[int, NDArray[np.float32]]:
+async def vectors_of(store: SqliteStore) -> dict[int, NDArray[np.floating]]:
     """Return the unit vector of each passage."""
     read = await store._database.read(lambda db: db.rows("SELECT key, embedding FROM passage"))
     plain = {key: np.frombuffer(blob, np.int8).astype(np.float32) for key, blob in read}

@@ -36,7 +36,7 @@ _FROM_1 = (
 )
 """From schema 1, whose tables are `old_…`: ids become 16 bytes, vectors move into their passages, bit codes go.
 
-A memory that lacks a vector gets no passages, so that `retain doctor` finds it and embeds it again; orphans stay behind.
+A memory that lacks a vector gets no passages: `retain doctor` finds it and embeds it again. Orphans stay behind.
 """
 # Children before parents: dropping a parent deletes the rows that refer to it.
 _OLD_TABLES = (
