@@ -12,6 +12,8 @@ from benchmarks.scale import Scaled, real, synthetic
 from benchmarks.texts import Text, texts
 from retain.core.ports import Embedder
 
+SEARCHES = 5
+"""Measurements of each database of short memories, with questions of their own."""
 SPARE = 8_000
 """Texts beyond the large database: memories to store and questions to ask, each used once."""
 
@@ -67,13 +69,16 @@ class Bench:
     @cached_property
     def scaled(self) -> Scaled:
         """A database of short memories with real vectors. Not to be written: copy it."""
-        asked = self.plan.operations + self.plan.warm_up
-        return real(self.folder / "scale.db", self.plan.scale, self.known, self.embedder, asked)
+        return real(self.folder / "scale.db", self.plan.scale, self.known, self.embedder, self._asked)
 
     @cached_property
     def huge(self) -> Scaled:
         """A database of short memories with synthetic vectors, kept from run to run."""
-        return synthetic(self._cache, self.plan.huge, self.plan.operations + self.plan.warm_up)
+        return synthetic(self._cache, self.plan.huge, self._asked)
+
+    @property
+    def _asked(self) -> int:
+        return SEARCHES * (self.plan.operations + self.plan.warm_up)
 
     def copy(self, database: Path, name: str) -> Path:
         """Return a copy of a closed database."""

@@ -54,7 +54,9 @@ def judge(readings: Readings, plan: Plan, /, *, strict: bool = False) -> list[Ro
 
 
 def _verdict(figure: Figure, value: float, plan: Plan, strict: bool) -> Verdict:
-    if not figure.asked or (plan.scale if figure.key.startswith("scale") else plan.large) < figure.from_memories:
+    size, _, _ = figure.key.partition("_")
+    memories = {"scale": plan.scale, "huge": plan.huge, "import": plan.imported}.get(size, plan.large)
+    if not figure.asked or memories < figure.from_memories:
         return ""
     excess = figure.excess(value)
     if excess == 0:

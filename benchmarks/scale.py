@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -99,6 +99,10 @@ class Scaled:
     model_id: str
     questions: list[str]
     vectors: Vectors
+
+    def split(self, parts: int, /) -> "list[Scaled]":
+        """Return the database with questions for each of `parts` measurements, of all of which none asks another's."""
+        return [replace(self, questions=self.questions[n::parts], vectors=self.vectors[n::parts]) for n in range(parts)]
 
     def ready(self) -> ReadyVectors:
         """Return an embedder for the questions."""

@@ -4,6 +4,7 @@ import io
 import json
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from benchmarks.plan import PLANS, Plan
 from benchmarks.ratios import PAIRS, ratios
 from benchmarks.readings import Reading, Readings, Stopwatch
 from benchmarks.report import MARKS, judge, markdown, show, write_into
+from benchmarks.scale import Scaled
 from benchmarks.texts import texts
 from retain.core.ports import Chosen, Embedder, MemoryStore
 
@@ -64,7 +66,11 @@ async def test_a_slowed_down_store_fails_the_gate_and_the_store_itself_does_not(
     questions = [text.question for text in written]
     vectors = np.stack([await model.embed_query(question) for question in questions])
     dense, keywords = await candidates(store, vectors, questions, 2)
-    baselines = {"vec0": Reading(dense.cpu_ms * 6), "fts5": Reading(keywords.cpu_ms * 6)}
+    bounds = {figure.key: figure.at_least or 0 for figure in FIGURES}
+    baselines = {
+        "vec0": Reading(dense.cpu_ms * bounds["vec0_ratio"] * 2),
+        "fts5": Reading(keywords.cpu_ms * bounds["fts5_ratio"] * 2),
+    }
     slow_by_s = (dense.cpu_ms + keywords.cpu_ms) * 6 / 1000
     slow = await candidates(Slowed(store, slow_by_s), vectors, questions, 2)  # type: ignore[arg-type]
     await store.aclose()
@@ -98,6 +104,20 @@ def test_a_missed_fact_fails_every_run(key: str, value: float) -> None:
 def test_a_ratio_is_asked_only_of_databases_that_are_large_enough() -> None:
     assert judge({"vec0_ratio": Reading(1)}, STANDARD)[0].verdict == "failed"
     assert judge({"vec0_ratio": Reading(1)}, PLANS["quick"])[0].verdict == ""
+
+
+def test_a_ratio_of_the_huge_database_is_asked_when_that_one_is_large_enough() -> None:
+    readings = {"huge_fts5_ratio": Reading(1)}
+    assert judge(readings, replace(PLANS["tiny"], huge=1_000_000))[0].verdict == "failed"
+    assert judge(readings, replace(STANDARD, huge=1_000))[0].verdict == ""
+
+
+def test_no_measurement_asks_the_questions_of_another() -> None:
+    questions = [text.question for text in texts(20)]
+    parts = Scaled(Path("unused.db"), "m", questions, np.eye(20, dtype=np.float32)).split(3)
+    assert sorted(question for part in parts for question in part.questions) == sorted(questions)
+    for part in parts:
+        assert [questions[vector.argmax()] for vector in part.vectors] == part.questions
 
 
 def test_a_reading_without_a_figure_is_refused() -> None:
