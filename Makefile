@@ -14,7 +14,7 @@ $(READY): pyproject.toml constraints.txt
 	  { echo "Retain needs Python 3.11 or newer; say which: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[server]" --group dev
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[server,evals]" --group dev
 	@touch $@
 
 demo: $(READY)  ## store lifelike memories and find them again over REST, MCP and the command line

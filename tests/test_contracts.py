@@ -10,10 +10,12 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 OFFENCES = {
-    "layers": ("domain/text.py", "import retain.core.policy"),
-    "pure-core": ("core/policy.py", "import httpx"),
-    "no-server-in-base": ("auth/api_keys.py", "import starlette"),
-    "adapters-by-bootstrap": ("transports/errors.py", "import retain.storage.sqlite"),
+    "layers": ("service/retain/domain/text.py", "import retain.core.policy"),
+    "pure-core": ("service/retain/core/policy.py", "import httpx"),
+    "no-server-in-base": ("service/retain/auth/api_keys.py", "import starlette"),
+    "adapters-by-bootstrap": ("service/retain/transports/errors.py", "import retain.storage.sqlite"),
+    "evals-use-public-names": ("evals/retain_evals/run.py", "import retain.domain.memory"),
+    "product-without-evals": ("service/retain/domain/text.py", "import retain_evals"),
 }
 
 
@@ -22,7 +24,7 @@ def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [program, "--no-cache"],
         cwd=folder,
-        env={"PYTHONPATH": str(folder / "service"), "PATH": "", "NO_COLOR": "1", "COLUMNS": "120"},
+        env={"PYTHONPATH": f"{folder / 'service'}:{folder / 'evals'}", "PATH": "", "NO_COLOR": "1", "COLUMNS": "120"},
         text=True,
         capture_output=True,
         check=False,
@@ -32,7 +34,8 @@ def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     ignore = shutil.ignore_patterns("models", "__pycache__")
-    shutil.copytree(ROOT / "service" / "retain", tmp_path / "service" / "retain", ignore=ignore)
+    for package in ("service/retain", "evals/retain_evals"):
+        shutil.copytree(ROOT / package, tmp_path / package, ignore=ignore)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     return tmp_path
 
@@ -45,7 +48,7 @@ def test_the_contracts_hold(copy: Path) -> None:
 @pytest.mark.parametrize("contract", OFFENCES)
 def test_an_offence_breaks_its_contract(contract: str, copy: Path) -> None:
     module, offence = OFFENCES[contract]
-    path = copy / "service" / "retain" / module
+    path = copy / module
     path.write_text(f"{path.read_text()}\n{offence}\n")
     outcome = lint_imports(copy)
     assert outcome.returncode == 1

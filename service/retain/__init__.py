@@ -15,6 +15,7 @@ from retain.version import __version__
 
 if TYPE_CHECKING:
     from retain.core.api import MemoryAPI
+    from retain.core.ports import Embedder
     from retain.domain.errors import (
         CapabilityError,
         ConflictError,
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
         Turn,
         TypeCount,
     )
-    from retain.opening import connect, open
+    from retain.opening import connect, load_embedder, open
     from retain.sync import SyncMemory
 
 __all__ = [
@@ -61,6 +62,7 @@ __all__ = [
     "CapabilityError",
     "ConflictError",
     "Deleted",
+    "Embedder",
     "EmbeddingError",
     "Event",
     "Filter",
@@ -93,11 +95,13 @@ __all__ = [
     "TypeCount",
     "__version__",
     "connect",
+    "load_embedder",
     "open",
 ]
 
 _HOMES = {
     "retain.core.api": ("MemoryAPI",),
+    "retain.core.ports": ("Embedder",),
     "retain.domain.errors": (
         "CapabilityError",
         "ConflictError",
@@ -137,6 +141,7 @@ _HOMES = {
     ),
     "retain.opening": (
         "connect",
+        "load_embedder",
         "open",
     ),
     "retain.sync": ("SyncMemory",),

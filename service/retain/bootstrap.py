@@ -8,6 +8,7 @@ from retain.core.ports import Embedder, MemoryStore, Rescue
 from retain.core.service import MemoryService, Policy, utc_now
 from retain.domain.errors import InvalidInputError, StoreError
 from retain.domain.ids import shortened
+from retain.domain.scoring import Weighing
 from retain.settings import Settings, default_database_url
 
 if TYPE_CHECKING:
@@ -83,10 +84,14 @@ def choose_embedder(settings: Settings, /) -> Embedder:
 
 def make_service(store: MemoryStore, embedder: Embedder, settings: Settings, /) -> MemoryService:
     """Join a store and an embedder to a service that acts for the local user."""
-    policy = Policy(timezone=settings.timezone, max_content_chars=settings.max_content_chars)
+    policy = Policy(
+        timezone=settings.timezone,
+        max_content_chars=settings.max_content_chars,
+        weighing=Weighing(settings.recall_keyword_weight, settings.recall_related_weight, settings.recall_surroundings),
+    )
     return MemoryService(store, embedder, policy=policy)
 
 
-async def open_service(settings: Settings, /) -> MemoryService:
-    """Return a ready service; closing it closes the database and the model."""
-    return make_service(await open_store(settings), choose_embedder(settings), settings)
+async def open_service(settings: Settings, embedder: Embedder | None = None, /) -> MemoryService:
+    """Return a ready service, with `embedder` or the one that the settings name; closing it closes both its parts."""
+    return make_service(await open_store(settings), embedder or choose_embedder(settings), settings)

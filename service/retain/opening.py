@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import TracebackType
 
 from retain.core.api import MemoryAPI
+from retain.core.ports import Embedder
 from retain.settings import SettingsWithSources
 from retain.sync import SyncMemory
 
@@ -11,9 +12,12 @@ from retain.sync import SyncMemory
 class Opening:
     """Opens a memory when entered: `async with` gives a `MemoryAPI`, plain `with` its synchronous twin."""
 
-    def __init__(self, settings: Mapping[str, object], /, *, base_url: str | None = None) -> None:
+    def __init__(
+        self, settings: Mapping[str, object], /, *, base_url: str | None = None, embedder: Embedder | None = None
+    ) -> None:
         self._settings = SettingsWithSources.read(settings).settings
         self._base_url = base_url
+        self._embedder = embedder
         self._memory: MemoryAPI | None = None
         self._twin: SyncMemory | None = None
 
@@ -25,7 +29,7 @@ class Opening:
             return RemoteMemory(self._base_url, api_key=None if key is None else key.get_secret_value())
         from retain.bootstrap import open_service
 
-        return await open_service(self._settings)
+        return await open_service(self._settings, self._embedder)
 
     async def __aenter__(self) -> MemoryAPI:
         self._memory = await self._open()
@@ -48,7 +52,7 @@ class Opening:
             self._twin.close()
 
 
-def open(url: str | None = None, **settings: object) -> Opening:
+def open(url: str | None = None, *, embedder: Embedder | None = None, **settings: object) -> Opening:
     """Open a database in this process, with the built-in model unless the settings say otherwise.
 
         async with retain.open("sqlite:///agents.db") as memory:
@@ -58,13 +62,14 @@ def open(url: str | None = None, **settings: object) -> Opening:
 
     Args:
         url: `sqlite:///PATH` or a plain path; None takes the setting `database_url`.
+        embedder: Your own way from text to vectors, instead of the setting `embedding`; closed with the memory.
         **settings: Any setting by name, see docs/settings.md.
 
     Raises:
         InvalidInputError: a setting is impossible (at once), or the URL is not understood (on entering).
         StoreError: the file can't be opened (on entering).
     """
-    return Opening({"database_url": url, **settings})
+    return Opening({"database_url": url, **settings}, embedder=embedder)
 
 
 def connect(base_url: str = "http://127.0.0.1:8000", api_key: str | None = None, **settings: object) -> Opening:
@@ -79,3 +84,19 @@ def connect(base_url: str = "http://127.0.0.1:8000", api_key: str | None = None,
         StoreUnavailableError: the service does not answer (on the first call); says how to start it.
     """
     return Opening({"api_key": api_key, **settings}, base_url=base_url)
+
+
+def load_embedder(**settings: object) -> Embedder:
+    """Return the embedder that `open` would use, for code that wraps it or embeds texts itself.
+
+    The model is loaded on first use.
+
+    Args:
+        **settings: Any setting by name; `embedding` names the model.
+
+    Raises:
+        InvalidInputError: a setting is impossible.
+    """
+    from retain.bootstrap import choose_embedder
+
+    return choose_embedder(SettingsWithSources.read(settings).settings)

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 
 from retain.domain.errors import InvalidInputError
 from retain.domain.ids import shortened
+from retain.domain.scoring import USUAL
 from retain.domain.text import MAX_CONTENT_CHARS
 from retain.domain.time_range import load_zone
 
@@ -70,6 +71,18 @@ class Settings(BaseModel):
     max_content_chars: Annotated[int, Field(ge=100, le=1_000_000)] = Field(
         default=MAX_CONTENT_CHARS,
         description="Longest content of one memory, in characters, 100 to 1,000,000.",
+    )
+    recall_keyword_weight: Annotated[float, Field(ge=0, le=10)] = Field(
+        default=USUAL.keyword,
+        description="What words count in hybrid recall, 0 to 10; meaning counts 1.",
+    )
+    recall_related_weight: Annotated[float, Field(ge=0, le=10)] = Field(
+        default=USUAL.related,
+        description="What nearness to the best answers counts in hybrid recall, 0 to 10.",
+    )
+    recall_surroundings: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=USUAL.surroundings,
+        description="How much of what stands around a passage in its conversation counts, 0 to 1.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="How much is logged, to stderr; content only at debug."

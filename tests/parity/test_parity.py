@@ -22,7 +22,7 @@ async def test_what_is_stored_is_found_in_other_words(door: Door) -> None:
     assert found["memories"][0]["content"] == FREEZE
     assert 0 < found["memories"][0]["score"] <= 1
     assert found["memories"][0]["snippet"] in FREEZE
-    assert set(found["memories"][0]["signals"]) == {"semantic", "keyword"}
+    assert set(found["memories"][0]["signals"]) == {"semantic", "keyword", "related"}
 
 
 async def test_every_field_reads_back(door: Door) -> None:

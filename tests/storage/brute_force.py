@@ -1,12 +1,12 @@
 """What a store should answer, found the slow way: plain loops over plain values, written from the documentation.
 
 It shares with the code under test only what is defined once for all: how a text is cut, which words are stop words,
-BM25's constants, and the curve from evidence to score.
+and the curve from evidence to score. The weights are written out here as docs/recall.md gives them.
 """
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -20,14 +20,21 @@ from numpy.typing import NDArray
 from retain.domain.memory import Filter, RecallMode
 from retain.domain.ontology import SUBTYPES
 from retain.domain.passages import split
-from retain.domain.scoring import FULL_SHARE, KEYWORD_WEIGHT, scores
+from retain.domain.scoring import scores
 from retain.embeddings.hashed import HashedEmbedder
-from retain.storage.words import K1, SMALLEST_CORPUS, STOP_WORDS, B, spellings
+from retain.storage.words import SMALLEST_CORPUS, STOP_WORDS, spellings
 
 OWN_TYPES: Mapping[str, str] = {"outage": "error"}
 """Types that were registered, with their parents."""
 ROUNDING = 5e-6
 """How far evidence may be off because the index adds up in 32 bits."""
+
+KEYWORD, RELATED = 0.7, 0.3
+"""What words and relation count beside meaning, which counts 1."""
+REACH = {-3: 0.4, -2: 0.5, -1: 0.6, 0: 1.0, 1: 0.6, 2: 0.5, 3: 0.4}
+"""What a word of the question counts by where it stands: so many passages before or after."""
+LEADERS = 3
+ABSENT = 0.25
 
 _PARENTS = {name: base for base, names in SUBTYPES.items() for name in names} | OWN_TYPES
 _WORD = re.compile(r"\w+")
@@ -96,6 +103,23 @@ class Kept:
         return self.namespace, self.conversation_id, self.sequence, self.content
 
 
+@dataclass(slots=True)
+class Found:
+    """One passage as an answer to a question.
+
+    Attributes:
+        evidence: What the score is made of.
+        why: Equal for passages whose evidence is equal to the last bit.
+        matches: Whether it holds a word of the question itself.
+    """
+
+    memory: Kept
+    part: Part
+    evidence: float
+    why: object
+    matches: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """One memory as an answer to a question, by its best passage.
@@ -110,6 +134,44 @@ class Answer:
     evidence: float
     alike: object
     snippet: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """All answers, best first. `told` is false when rounding decides which passages others are related to."""
+
+    answers: list[Answer]
+    told: bool = True
+
+
+Words = Mapping[str, tuple[float, frozenset[int]]]
+"""Of each word of a question its share of the whole, and the passages that hold it."""
+
+
+class Around:
+    """The passages that count as surroundings, thread by thread, in the order in which they were stored."""
+
+    def __init__(self, memories: Iterable[Kept]) -> None:
+        self.parts: list[Part] = []
+        self._threads: dict[object, list[Part]] = {}
+        self._places: dict[int, int] = {}
+        for kept in memories:
+            thread = self._threads.setdefault(thread_of(kept), [])
+            for part in kept.parts:
+                self._places[id(part)] = len(thread)
+                thread.append(part)
+                self.parts.append(part)
+
+    def beside(self, kept: Kept, part: Part, step: int) -> Part | None:
+        """Return the passage so many steps on in the thread, or back."""
+        thread = self._threads[thread_of(kept)]
+        place = self._places[id(part)] + step
+        return thread[place] if 0 <= place < len(thread) else None
+
+
+def thread_of(kept: Kept) -> object:
+    """Return what the memories of a conversation share; a memory without one stands for itself."""
+    return kept.id if kept.conversation_id is None else (kept.namespace, kept.conversation_id)
 
 
 @dataclass(slots=True)
@@ -216,67 +278,103 @@ class BruteForce:
         """Return what holds a literal text, newest first."""
         return [Answer(kept, math.inf, None, text) for kept in self.matching(where) if text in kept.content]
 
-    async def ranked(self, text: str, mode: RecallMode, where: Filter) -> list[Answer]:
+    async def ranked(self, text: str, mode: RecallMode, where: Filter) -> Ranking:
         """Return everything that answers a question, best first, ties newest first."""
-        left = self.matching(where)
-        cosines = await self._cosines(text, left) if mode != "keyword" else {}
-        keywords = self._keywords(text, left, where.namespace or "/") if mode != "semantic" else {}
-        answers = [_answer(kept, cosines, keywords) for kept in left]
+        namespace = where.namespace or "/"
+        in_reach = [one for one in self.memories.values() if one.state in where.states]
+        around = Around(one for one in in_reach if _within(one.namespace, namespace))
+        cosines = await self._cosines(text, around.parts) if mode != "keyword" else {}
+        words = self._words(text, namespace) if mode != "semantic" else {}
+        left = [(kept, part) for kept in self.matching(where) for part in kept.parts]
+        found = [_found(kept, part, mode, around, cosines, words) for kept, part in left]
         if mode == "keyword":
-            answers = [answer for answer in answers if answer.evidence > 0]
-        return sorted(answers, key=lambda answer: (answer.evidence, answer.memory.id), reverse=True)
+            found = [one for one in found if one.matches]
+        order = {kept.id: place for place, kept in enumerate(self.memories.values())}
+        told = mode != "hybrid" or _relate(found, order)
+        of_memory: dict[str, list[Found]] = {}
+        for one in found:
+            of_memory.setdefault(one.memory.id, []).append(one)
+        answers = [_answer(parts) for parts in of_memory.values()]
+        return Ranking(sorted(answers, key=lambda answer: (answer.evidence, answer.memory.id), reverse=True), told)
 
-    async def _cosines(self, text: str, memories: Sequence[Kept]) -> "dict[int, float]":
-        """Return the cosine of each part, 0 when negative, rounded as sqlite-vec rounds its distances."""
+    async def _cosines(self, text: str, parts: Sequence[Part]) -> dict[int, float]:
+        """Return the cosine of each part, 0 when negative."""
         question = _int8(await self.embedder.embed_query(text))
-        parts = [part for kept in memories for part in kept.parts]
-        if not parts:
-            return {}
-        vectors = np.stack([part.vector for part in parts])
-        dots, squares = vectors @ question, np.einsum("nd,nd->n", vectors, vectors)  # whole numbers: exact
-        distances = (1 - dots / (np.sqrt(squares) * math.sqrt(question @ question))).astype(np.float32)
-        return {id(part): max(0.0, 1 - float(distance)) for part, distance in zip(parts, distances, strict=True)}
+        return {id(part): max(0.0, cosine) for part, cosine in zip(parts, _cosine(parts, question), strict=True)}
 
-    def _keywords(self, text: str, memories: Sequence[Kept], namespace: str) -> "dict[int, tuple[float, object]]":
-        """Return how much of the question's words each part holds, 1 at most, and what decides that."""
+    def _words(self, text: str, namespace: str) -> Words:
+        """Return the words of a question. How rare they are is counted in the namespace, whatever else is asked."""
         stems, unspaced = _terms(text)
-        terms = [*stems, *unspaced]
         corpus = [part for kept in self.memories.values() if _within(kept.namespace, namespace) for part in kept.parts]
-        if not terms or not corpus:
-            return {}
-        held = {
-            id(part): part.words.intersection(stems).union(u for u in unspaced if u in part.text) for part in corpus
-        }
-        average = sum(len(part.text) for part in corpus) / len(corpus)
-        weights = {term: _weight(len(corpus), sum(term in has for has in held.values())) for term in terms}
-        most = sum(weights.values()) * (K1 + 1)
-
-        def value(part: Part) -> tuple[float, object]:
-            has = held[id(part)]
-            total = sum(weights[term] for term in has) * (K1 + 1)
-            share = total / (1 + K1 * (1 - B + B * len(part.text) / average)) / most / FULL_SHARE
-            if abs(share - 1) < ROUNDING:
-                return min(share, 1.0), None
-            return (1.0, "all") if share > 1 else (share, (has, len(part.text)))
-
-        return {id(part): value(part) for kept in memories for part in kept.parts}
+        holding = {stem: frozenset(id(part) for part in corpus if stem in part.words) for stem in stems}
+        holding |= {run: frozenset(id(part) for part in corpus if run in part.text) for run in unspaced}
+        weights = {term: _weight(len(corpus), len(parts)) for term, parts in holding.items()}
+        most = sum(weight if holding[term] else ABSENT * weight for term, weight in weights.items())
+        return {term: (weight / most, holding[term]) for term, weight in weights.items()}
 
 
-def _answer(kept: Kept, cosines: Mapping[int, float], keywords: Mapping[int, tuple[float, object]]) -> Answer:
-    nothing: tuple[float, object] = (0.0, "none")
-    values = [(cosines.get(id(part), 0.0), *keywords.get(id(part), nothing)) for part in kept.parts]
-    evidence = [cosine + KEYWORD_WEIGHT * share for cosine, share, _ in values]
-    best = max(range(len(evidence)), key=lambda place: evidence[place])
-    near = [place for place, value in enumerate(evidence) if value >= evidence[best] - ROUNDING]
-    cosine, share, because = values[best]
-    alike = None if because is None else (cosine, because if share else 0)
-    told = all(values[place] == values[best] and because is not None for place in near[1:])
-    return Answer(kept, evidence[best], alike, kept.parts[min(near)].text if told else None)
+def _cosine(parts: Sequence[Part], vector: NDArray[np.float64]) -> list[float]:
+    if not parts:
+        return []
+    vectors = np.stack([part.vector for part in parts])
+    lengths = np.sqrt(np.einsum("nd,nd->n", vectors, vectors)) * math.sqrt(vector @ vector)
+    return (vectors @ vector / lengths).tolist()
+
+
+def _found(
+    kept: Kept, part: Part, mode: RecallMode, around: Around, cosines: Mapping[int, float], words: Words
+) -> Found:
+    near = {step: there for step in REACH if (there := around.beside(kept, part, step)) is not None}
+    reaches = [
+        max((REACH[step] for step, there in near.items() if id(there) in holding), default=0.0)
+        for _, holding in words.values()
+    ]
+    keyword = min(1.0, sum(share * reach for (share, _), reach in zip(words.values(), reaches, strict=True)))
+    matches = any(id(part) in holding for _, holding in words.values())
+    if mode == "keyword":
+        return Found(kept, part, keyword, tuple(reaches), matches)
+    own = cosines[id(part)]
+    if mode == "semantic":
+        return Found(kept, part, own, part.vector.tobytes(), matches)
+    sides = [near.get(step) for step in (-1, 1)] if kept.conversation_id is not None else [None, None]
+    beside = [0.6 * own if there is None else cosines[id(there)] for there in sides]
+    semantic = min(1.0, 0.7 * own + 0.5 * sum(beside) / 2)
+    vectors = [None if there is None else there.vector.tobytes() for there in (part, *sides)]
+    return Found(kept, part, semantic + KEYWORD * keyword, (*vectors, *reaches), matches)
+
+
+def _relate(found: Sequence[Found], order: Mapping[str, int]) -> bool:
+    """Add how near each passage is to the best of the best threads; return whether those are certain."""
+    threads: dict[object, list[Found]] = {}
+    for one in sorted(found, key=lambda one: (one.evidence, order[one.memory.id]), reverse=True):
+        threads.setdefault(thread_of(one.memory), []).append(one)
+    bests = [thread[0] for thread in threads.values()]
+    leaders = bests[:LEADERS]
+    rivals = [(leaders[-1], other) for other in bests[LEADERS:]] if leaders else []
+    rivals += [(thread[0], other) for thread in list(threads.values())[:LEADERS] for other in thread[1:]]
+    told = not any(
+        best.evidence - other.evidence <= ROUNDING and (best.part.vector != other.part.vector).any()
+        for best, other in rivals
+    )
+    if leaders:
+        highest = min(1.0, leaders[0].evidence)
+        nearness = np.sum([_cosine([one.part for one in found], leader.part.vector) for leader in leaders], axis=0)
+        for one, near in zip(found, (nearness / LEADERS).tolist(), strict=True):
+            one.evidence += RELATED * min(1.0, max(0.0, near)) * highest
+    return told
+
+
+def _answer(found: Sequence[Found]) -> Answer:
+    """Return a memory by its best passage; of equal ones the first."""
+    best = max(found, key=lambda one: one.evidence)
+    near = [one for one in found if one.evidence >= best.evidence - ROUNDING]
+    told = all(one.why == best.why for one in near)
+    return Answer(best.memory, best.evidence, best.why if told else None, near[0].part.text if told else None)
 
 
 def score_of(evidence: float) -> float:
     """Return the score in [0, 1]."""
-    return 1.0 if evidence == math.inf else float(scores({"semantic": np.array([evidence])})[0])
+    return 1.0 if evidence == math.inf else float(scores({"semantic": np.array([evidence])}, "semantic")[0])
 
 
 def _matches(kept: Kept, where: Filter) -> bool:

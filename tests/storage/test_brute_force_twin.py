@@ -19,12 +19,25 @@ from typing import Any
 import numpy as np
 import pytest
 
+from retain.core import recall
 from retain.core.api import GroupBy
 from retain.core.service import MemoryService
 from retain.domain.memory import RECALL_MODES, STATES, Filter, Hit, Page
 from retain.storage.sqlite import SqliteStore, cells, open_sqlite, search
 from tests.conftest import SetClock
-from tests.storage.brute_force import OWN_TYPES, ROUNDING, Answer, BruteForce, DenseEmbedder, Kept, moment, score_of
+from tests.storage.brute_force import (
+    OWN_TYPES,
+    RELATED,
+    ROUNDING,
+    Answer,
+    BruteForce,
+    DenseEmbedder,
+    Kept,
+    Ranking,
+    moment,
+    score_of,
+    thread_of,
+)
 
 ROOT = Path(__file__).parents[2]
 MEMORIES = 1_000
@@ -285,11 +298,14 @@ class Run:
         k = random.choice((1, 3, 5, 10, 10, 50))
         told = f"seed {self.seed}, step {self.step}: {text!r}, {k=}, {mode=}, {group_by=}, {min_score=}, {where}"
         found = await self.service.recall(text, k=k, mode=mode, where=where, group_by=group_by, min_score=min_score)
-        answers = self.twin.containing(text, where) if mode == "exact" else await self.twin.ranked(text, mode, where)
+        ranking = Ranking(self.twin.containing(text, where))
+        if mode != "exact":
+            ranking = await self.twin.ranked(text, mode, where)
+        answers = ranking.answers
         if min_score:
             answers = [answer for answer in answers if score_of(answer.evidence) >= min_score]
-        compared = 0 if mode in ("exact", "keyword") else sum(len(kept.parts) for kept in self.twin.matching(where))
-        return Asked(told, k, found.hits, answers, group_by, min_score, compared)
+        compared = 0 if mode == "exact" else sum(len(kept.parts) for kept in self.twin.matching(where))
+        return Asked(told, k, found.hits, answers, group_by, min_score, compared, ranking.told)
 
     async def compare_lists(self) -> None:
         """Compare what is not ranked: pages, tags, and what a delete would take."""
@@ -318,7 +334,8 @@ class Asked:
         told: What was asked.
         hits: What the service found.
         answers: All that the twin finds, best first, before grouping.
-        compared: How many vectors the filter left to compare; 0 when the question needs none.
+        compared: How many passages the filter left to compare; 0 when all that hold a text are found.
+        is_certain: Whether the twin knows the scores; not so when rounding decides which passages lead.
     """
 
     told: str
@@ -328,12 +345,13 @@ class Asked:
     group_by: GroupBy | None
     min_score: float
     compared: int
+    is_certain: bool
 
     def grouped(self) -> list[Answer]:
         """Return the best answer of each conversation, if that was asked for."""
         firsts: dict[object, Answer] = {}
         for answer in self.answers:
-            firsts.setdefault((self.group_by and answer.memory.conversation_id) or answer.memory.id, answer)
+            firsts.setdefault(thread_of(answer.memory) if self.group_by else answer.memory.id, answer)
         return list(firsts.values())
 
     def require_the_same(self) -> None:
@@ -364,12 +382,15 @@ class Asked:
         evidence = {answer.memory.id: answer.evidence for answer in self.answers}
         assert {hit.memory.id for hit in self.hits} <= evidence.keys(), self.told
         conversations = [
-            hit.memory.conversation_id for hit in self.hits if hit.memory.conversation_id and self.group_by
+            (hit.memory.namespace, hit.memory.conversation_id)
+            for hit in self.hits
+            if hit.memory.conversation_id and self.group_by
         ]
         assert len(self.hits) <= self.k and len(set(conversations)) == len(conversations), self.told
         ranks = [(hit.score, hit.memory.id) for hit in self.hits]
         assert ranks == sorted(set(ranks), reverse=True), self.told
-        assert all(hit.score <= score_of(evidence[hit.memory.id]) + 2 * ROUNDING for hit in self.hits), self.told
+        # A leader that was missed leaves another one to be related to.
+        assert all(hit.score <= score_of(evidence[hit.memory.id] + RELATED) for hit in self.hits), self.told
         answers = self.grouped()
         assert self.min_score or len(self.hits) == min(self.k, len(answers)), self.told
         best = answers[: min(self.k, 10)]
@@ -406,21 +427,37 @@ async def run(seed: int, path: Path) -> "AsyncGenerator[tuple[Run, OtherProcess,
     await store.aclose()
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 async def test_every_search_gives_what_brute_force_gives_while_another_process_writes(
-    seed: int, tmp_path: Path
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shares: list[float] = []
+    """Every passage that the filter leaves is a candidate, so that nothing but the order is in question."""
+    monkeypatch.setattr(recall, "MIN_POOL", 100_000)
+    monkeypatch.setattr(search, "EXACT_LIMIT", 100_000)
+    uncertain = 0
     async with run(seed, tmp_path / "retain.db") as (made, other, _):
         for made.step in range(STEPS):
             await other.do(made.world.changes(list(made.twin.memories.values())), made.world)
             for _ in range(SEARCHES):
                 asked = await made.search()
-                if asked.compared <= search.EXACT_LIMIT:
+                if asked.is_certain:
                     asked.require_the_same()
-                else:
-                    shares.append(asked.share_found())
+                uncertain += not asked.is_certain
             await made.compare_lists()
+    assert uncertain < 0.1 * STEPS * SEARCHES
+
+
+async def test_the_usual_pool_of_candidates_misses_next_to_nothing(tmp_path: Path) -> None:
+    shares: list[float] = []
+    async with run(3, tmp_path / "retain.db") as (made, other, _):
+        for made.step in range(STEPS):
+            await other.do(made.world.changes(list(made.twin.memories.values())), made.world)
+            for _ in range(SEARCHES):
+                asked = await made.search()
+                if asked.is_certain and asked.compared <= recall.MIN_POOL:
+                    asked.require_the_same()
+                elif asked.is_certain:
+                    shares.append(asked.share_found())
     assert np.mean(shares) > 0.98
 
 
@@ -446,9 +483,9 @@ async def test_a_search_by_codes_and_cells_obeys_every_filter_and_is_never_short
             await other.do(made.world.changes(list(made.twin.memories.values())), made.world)
             for _ in range(SEARCHES):
                 asked = await made.search()
-                if asked.compared:
-                    shares.append(asked.share_found())
-                else:
+                if not asked.compared:
                     asked.require_the_same()
+                elif asked.is_certain:
+                    shares.append(asked.share_found())
         assert store._index.sizes["cells"] > 0
     assert np.mean(shares) > 0.98

@@ -8,8 +8,17 @@ from numpy.typing import NDArray
 
 from retain.core.api import GroupBy
 from retain.core.ports import Chosen, Embedder, MemoryStore, Vectors
-from retain.domain.memory import Filter, Hit, Model, Page, RecallMode
-from retain.domain.scoring import NO_CANDIDATES, Candidates, Values, best_passages, evidence, scores
+from retain.domain.memory import Filter, Hit, Memory, Model, Page, RecallMode
+from retain.domain.scoring import (
+    NO_CANDIDATES,
+    Candidates,
+    Values,
+    Weighing,
+    best_of_threads,
+    best_passages,
+    evidence,
+    scores,
+)
 
 MIN_POOL = 100
 """Passages each search contributes at least: with 100 the fused list equals full scoring (measured on LoCoMo)."""
@@ -27,6 +36,7 @@ class Question:
     where: Filter
     group_by: GroupBy | None
     min_score: float
+    weighing: Weighing
 
 
 async def find(store: MemoryStore, embedder: Embedder, question: Question, /) -> tuple[Hit, ...]:
@@ -43,7 +53,7 @@ async def find(store: MemoryStore, embedder: Embedder, question: Question, /) ->
     while True:
         choice = _Choice(question)
         chosen = await store.candidates(question.where, pool, choice, vector=vector, text=text, model=model)
-        hits = _grouped(choice.hits(chosen), question.group_by)
+        hits = choice.hits(chosen)
         if len(hits) >= question.k or choice.is_complete(pool):
             return tuple(hits[: question.k])
         pool *= 4
@@ -59,14 +69,16 @@ class _Choice:
         self._scores = np.empty(0)
 
     def __call__(self, candidates: Candidates, /) -> NDArray[np.intp]:
-        """Return the best passage of each memory: of `k` memories and all that tie with the last, of all for groups."""
+        """Return the best passages of the best `k` memories or conversations, and of all that tie with the last."""
         self._candidates = candidates
-        self._parts = evidence(candidates, self._question.mode)
-        self._scores = scores(self._parts)
+        self._parts = evidence(candidates, self._question.mode, self._question.weighing)
+        self._scores = scores(self._parts, self._question.mode, self._question.weighing)
         ranked = best_passages(candidates, self._scores)
+        if self._question.group_by is not None:
+            ranked = best_of_threads(candidates, ranked)
         scored = self._scores[ranked]
         least = self._question.min_score
-        if self._question.group_by is None and len(scored) > self._question.k:
+        if len(scored) > self._question.k:
             least = max(least, scored[self._question.k - 1])
         # In mode "keyword" a passage without a word of the question is no hit.
         return ranked[(scored >= least) & ((scored > 0) | (self._question.mode != "keyword"))]
@@ -85,28 +97,30 @@ class _Choice:
         return sorted(hits, key=lambda hit: (hit.score, hit.memory.id), reverse=True)
 
     def is_complete(self, pool: int) -> bool:
-        """Whether no passage beyond a pool of that size can be a hit: there is none, or all score too little.
+        """Whether no further hit is to be expected beyond a pool of that size: there is none, or all score too little.
 
-        Beyond it, no passage has a higher value than the last one of the pool, in either search.
+        Beyond it, no passage is nearer, or holds more words itself, than the last one of the pool.
         """
         if len(self._candidates) < pool:
             return True
         best = {name: np.partition(part, -pool)[[-pool]] for name, part in self._parts.items()}
-        return bool(scores(best)[0] < self._question.min_score)
+        last = scores(best, self._question.mode, self._question.weighing)[0]
+        return bool(last < self._question.min_score)
 
 
 def _grouped(hits: list[Hit], group_by: GroupBy | None) -> list[Hit]:
     """Keep the first hit of each conversation if asked to; memories without one stand for themselves."""
     if group_by is None:
         return hits
-    seen: set[str] = set()
-    kept: list[Hit] = []
+    firsts: dict[object, Hit] = {}
     for hit in hits:
-        conversation = hit.memory.conversation_id
-        if conversation is None or conversation not in seen:
-            kept.append(hit)
-            seen.add(conversation or "")
-    return kept
+        firsts.setdefault(_thread(hit.memory), hit)
+    return list(firsts.values())
+
+
+def _thread(memory: Memory) -> object:
+    """Return what memories of one conversation share: it belongs to its namespace."""
+    return memory.id if memory.conversation_id is None else (memory.namespace, memory.conversation_id)
 
 
 async def _containing(store: MemoryStore, question: Question) -> tuple[Hit, ...]:
@@ -122,15 +136,12 @@ async def _containing(store: MemoryStore, question: Question) -> tuple[Hit, ...]
 
 async def newest(store: MemoryStore, where: Filter, k: int, group_by: GroupBy | None, /) -> tuple[Hit, ...]:
     """Return the newest memories as hits of score 0: what an empty question finds."""
-    seen: set[str] = set()
     hits: list[Hit] = []
     page = Page(limit=k)
     while True:
         listing = await store.list(where, page)
-        for memory in listing.memories:
-            if group_by is None or memory.conversation_id is None or memory.conversation_id not in seen:
-                hits.append(Hit(memory, 0.0, memory.content[:_SNIPPET_CHARS], {}))
-            seen.add(memory.conversation_id or "")
+        hits += [Hit(memory, 0.0, memory.content[:_SNIPPET_CHARS], {}) for memory in listing.memories]
+        hits = _grouped(hits, group_by)
         if len(hits) >= k or listing.next_cursor is None:
             return tuple(hits[:k])
         page = Page(limit=k, cursor=listing.next_cursor)

@@ -56,6 +56,7 @@ from retain.domain.memory import (
     TypeCount,
 )
 from retain.domain.ontology import BUILT_IN
+from retain.domain.scoring import USUAL, Weighing
 from retain.domain.text import MAX_CONTENT_CHARS, ROOT, clean_name, clean_text, content_hash, normalise_tags
 from retain.domain.time_range import TimeRange, find_time_range, load_zone
 
@@ -78,6 +79,7 @@ class Policy:
 
     timezone: str = "UTC"
     max_content_chars: int = MAX_CONTENT_CHARS
+    weighing: Weighing = USUAL
 
 
 class MemoryService:
@@ -227,7 +229,7 @@ class MemoryService:
         if not query or query.isspace():
             hits = await newest(self._store, resolved, k, group_by) if min_score == 0 else ()
             return Recall(hits, "", mode, span)
-        question = Question(query, k, mode, resolved, group_by, min_score)
+        question = Question(query, k, mode, resolved, group_by, min_score, self._policy.weighing)
         return Recall(await find(self._store, self._embedder, question), query, mode, span)
 
     def _time_in(self, query: str, where: Filter) -> tuple[TimeRange, str] | None:

@@ -2,7 +2,7 @@
 
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, cast
@@ -55,14 +55,17 @@ from retain.storage.scanning import (
     TIMES,
     Kept,
     Place,
+    Surroundings,
     cosines_to,
     decoded,
     encoded,
+    held,
     identity,
     matches,
     position,
-    shares,
     to_the_ms,
+    vectors_of,
+    word_shares,
 )
 from retain.storage.words import STOP_WORDS, pairs, spaced, terms
 
@@ -267,23 +270,43 @@ class InMemoryStore:
         self._require_model(model)
         places = self._places(where)
         cosines = None if vector is None else cosines_to(places, vector)
-        words = None if text is None else self._shares(places, text, where)
+        shares = None if text is None else self._word_shares(text, where)
+        words = None if shares is None else held(places, shares)
         kept = sorted({*_highest(cosines, k), *(n for n in _highest(words, k) if words is not None and words[n] > 0)})
-        numbers = {id_: number for number, id_ in enumerate(self._kept)}
-        found = Candidates(
-            np.array([numbers[places[n].kept.memory.id] for n in kept], dtype=np.int64),
-            None if cosines is None else cosines[kept],
-            None if words is None else words[kept],
-        )
+        found = self._columns([places[n] for n in kept], where, vector, shares)
         return [places[kept[n]].chosen(n) for n in cast("list[int]", choose(found).tolist())]
+
+    def _columns(
+        self, chosen: Sequence[Place], where: Filter, vector: Vectors | None, shares: Mapping[str, float] | None
+    ) -> Candidates:
+        alive = self._stored_order(self._places(Filter(namespace=where.namespace, states=where.states)))
+        around = Surroundings(alive)
+        found = Candidates(
+            np.array([self._number(place) for place in chosen], dtype=np.int64),
+            np.array([around.number(place) for place in chosen], dtype=np.int64),
+            None if vector is None else cosines_to(chosen, vector),
+            None if shares is None else held(chosen, shares),
+            None if shares is None else np.array([around.held(place, shares) for place in chosen]),
+        )
+        if vector is None or shares is None:
+            return found
+        before, after = (around.cosines_beside(chosen, vector, step) for step in (-1, 1))
+        return replace(found, before=before, after=after, vectors=vectors_of(chosen))
+
+    def _number(self, place: Place) -> int:
+        return list(self._kept).index(place.kept.memory.id)
+
+    def _stored_order(self, places: Sequence[Place]) -> list[Place]:
+        numbers = {id_: number for number, id_ in enumerate(self._kept)}
+        return sorted(places, key=lambda place: (numbers[place.kept.memory.id], place.number))
 
     def _places(self, where: Filter) -> list[Place]:
         kept = [self._kept[memory.id] for memory in self._matching(where)]
         return [Place(each, n) for each in kept for n in range(len(each.passages))]
 
-    def _shares(self, places: Sequence[Place], text: str, where: Filter) -> Values:
+    def _word_shares(self, text: str, where: Filter) -> dict[str, float]:
         asked = terms(text, self._stems(spaced(text)), frozenset(self._stems(" ".join(STOP_WORDS))))
-        return shares(places, self._places(Filter(namespace=where.namespace, states=STATES)), asked)
+        return word_shares(self._places(Filter(namespace=where.namespace, states=STATES)), asked)
 
     async def containing(self, text: str, where: Filter, k: int, /) -> list[Memory]:
         """See `MemoryStore.containing`."""

@@ -13,9 +13,9 @@ from retain.core.ports import Chosen, Vectors
 from retain.domain.errors import InvalidInputError
 from retain.domain.ids import parse_id
 from retain.domain.memory import Filter, Memory, Passage
-from retain.domain.scoring import Values
+from retain.domain.scoring import REACH, Values, cosines
 from retain.domain.text import ROOT, is_within
-from retain.storage.words import K1, B, Terms, metadata_matches, spellings, weight
+from retain.storage.words import Terms, metadata_matches, spellings, total_weight, weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,26 +94,72 @@ def _names(tags: Sequence[str] | str) -> list[str]:
     return [tags] if isinstance(tags, str) and tags else list(tags)
 
 
+def vectors_of(places: Sequence[Place]) -> Vectors:
+    """Return (n, d)."""
+    return np.array([place.kept.vectors[place.number] for place in places], dtype=np.float32)
+
+
 def cosines_to(places: Sequence[Place], vector: Vectors) -> Values:
     """Return (n,) the cosine of each passage, in [-1, 1]."""
-    if not places:
-        return np.empty(0)
-    rows = np.array([place.kept.vectors[place.number] for place in places], dtype=np.float64)
-    lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(vector)
-    return np.clip(rows @ vector / np.where(lengths > 0, lengths, 1), -1, 1)
+    return cosines(vectors_of(places), vector[None, :])[:, 0] if places else np.empty(0)
 
 
-def shares(places: Sequence[Place], corpus: Sequence[Place], asked: Terms) -> Values:
-    """Return (n,) BM25 as a share of the most that the question could reach; statistics over the whole `corpus`."""
-    average = max(sum(place.length for place in corpus) / max(len(corpus), 1), 1)
-    idf = {term: weight(len(corpus), sum(_holds(place, term) for place in corpus)) for term in _each(asked)}
-    most = sum(idf.values()) * (K1 + 1) or 1
-    return np.array([_bm25(place, idf, average) / most for place in places])
+def word_shares(corpus: Sequence[Place], asked: Terms) -> dict[str, float]:
+    """Return what part of the question each of its terms is; how rare they are is counted over the `corpus`."""
+    matching = {term: sum(_holds(place, term) for place in corpus) for term in _each(asked)}
+    weights = {term: weight(len(corpus), count) for term, count in matching.items()}
+    most = total_weight(list(weights.values()), list(matching.values()))
+    return {term: value / most for term, value in weights.items()}
 
 
-def _bm25(place: Place, idf: Mapping[str, float], average: float) -> float:
-    held = sum(idf[term] for term in idf if _holds(place, term))
-    return held * (K1 + 1) / (1 + K1 * (1 - B + B * place.length / average))
+def held(places: Sequence[Place], shares: Mapping[str, float]) -> Values:
+    """Return (n,) how much of the question each passage holds itself, in [0, 1]."""
+    return np.array([sum(share for term, share in shares.items() if _holds(place, term)) for place in places])
+
+
+class Surroundings:
+    """What stands before and after each passage in its conversation or, without one, in its memory."""
+
+    def __init__(self, places: Sequence[Place]) -> None:
+        """`places`: memories as they were stored, passages as they stand in them."""
+        self._threads: dict[object, list[Place]] = {}
+        self._at: dict[tuple[str, int], int] = {}
+        for place in places:
+            thread = self._threads.setdefault(_thread(place.kept.memory), [])
+            self._at[place.kept.memory.id, place.number] = len(thread)
+            thread.append(place)
+
+    def number(self, place: Place) -> int:
+        """Return a number for the conversation of a passage, or for its memory."""
+        return list(self._threads).index(_thread(place.kept.memory))
+
+    def cosines_beside(self, places: Sequence[Place], vector: Vectors, step: int) -> Values:
+        """Return (n,) the cosine of the passage a step from each in its conversation; NaN where there is none."""
+        cosines = np.full(len(places), np.nan)
+        for n, place in enumerate(places):
+            there = self.beside(place, step)
+            if there is not None and place.kept.memory.conversation_id is not None:
+                cosines[n] = cosines_to([there], vector)[0]
+        return cosines
+
+    def beside(self, place: Place, step: int) -> Place | None:
+        """Return the passage so many steps on (or back); None where there is none."""
+        thread = self._threads[_thread(place.kept.memory)]
+        wanted = self._at[place.kept.memory.id, place.number] + step
+        return thread[wanted] if 0 <= wanted < len(thread) else None
+
+    def held(self, place: Place, shares: Mapping[str, float]) -> float:
+        """Return how much of the question a passage holds with those around it, in [0, 1]."""
+        steps = {0: 1.0} | {sign * (n + 1): reach for n, reach in enumerate(REACH) for sign in (-1, 1)}
+        near = [(reach, there) for step, reach in steps.items() if (there := self.beside(place, step)) is not None]
+        return sum(
+            share * max((reach for reach, there in near if _holds(there, term)), default=0.0)
+            for term, share in shares.items()
+        )
+
+
+def _thread(memory: Memory) -> object:
+    return memory.id if memory.conversation_id is None else (memory.namespace, memory.conversation_id)
 
 
 def _each(asked: Terms) -> list[str]:

@@ -8,10 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-K1 = 1.2
-"""Saturation of the term frequency, BM25's usual value (Robertson and Zaragoza 2009, also FTS5's)."""
-B = 0.75
-"""Strength of the length normalisation, from the same source."""
+from retain.domain.scoring import ABSENT_SHARE
+
 MOST_TERMS = 64
 """The first so many distinct words of a question are looked up: a pasted page asks no better."""
 SMALLEST_CORPUS = 100
@@ -96,6 +94,11 @@ def weight(passages: int, matching: int, /) -> float:
     """Return the inverse document frequency of a term, in (0, ∞): BM25's, kept positive as Lucene does."""
     passages = max(passages, SMALLEST_CORPUS, matching)
     return math.log1p((passages - matching + 0.5) / (matching + 0.5))
+
+
+def total_weight(weights: Sequence[float], matching: Sequence[int], /) -> float:
+    """Return what all words of a question weigh together, above 0; those that nothing matches count in part."""
+    return sum(value if count else ABSENT_SHARE * value for value, count in zip(weights, matching, strict=True))
 
 
 def canonical_json(value: object, /) -> str:

@@ -26,7 +26,7 @@ def test_recall_finds_what_was_stored_in_other_words(cli: Cli) -> None:  # Shows
     outcome = cli("recall", "when can we ship again?", "-k", "1")
     assert outcome.code == 0
     assert re.search(r"1 +0\.\d\d +The deploy freeze ends on Friday", outcome.out)
-    assert re.search(r"why: semantic 0\.\d\d, keyword 0\.00", outcome.out)
+    assert re.search(r"why: semantic 0\.\d\d, related 0\.\d\d, keyword 0\.00", outcome.out)
 
 
 @pytest.mark.usefixtures("real_model")

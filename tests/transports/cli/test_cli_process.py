@@ -74,9 +74,9 @@ def test_every_public_name_can_be_imported_and_is_listed() -> None:
         retain.nonsense  # type: ignore[attr-defined]  # noqa: B018
 
 
-def test_the_entry_point_is_the_command() -> None:
+def test_the_entry_points_are_the_commands() -> None:
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]
-    assert scripts == {"retain": "retain.transports.cli.main:run"}
+    assert scripts == {"retain": "retain.transports.cli.main:run", "retain-eval": "retain_evals.cli:run"}
 
 
 def test_the_version_is_printed() -> None:

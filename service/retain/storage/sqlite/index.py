@@ -1,8 +1,8 @@
 """The passage index in memory: one per process, shared by its readers, derived from the file, never the truth.
 
-It holds what a search touches for every passage: the bit code of its vector and the few numbers that filters and BM25
-need, 73 bytes each at 384 dimensions, 78 with cells. Each read brings it up to its own snapshot first, by the change
-feed, so that another process's write is seen by the very next query.
+It holds what a search touches for every passage: the bit code of its vector and the few numbers that filters and word
+searches need, 73 bytes each at 384 dimensions, 78 with cells. Each read brings it up to its own snapshot first, by the
+change feed, so that another process's write is seen by the very next query.
 """
 
 import threading
@@ -33,12 +33,14 @@ _GATHER_SHARE = 5
 _BLOCK = 32_768
 _SAMPLED = 8
 
+_CONVERSATION_BYTES = 200
+"""About what a conversation's name and number take in a dictionary."""
 _STORED = 0
 """`change.kind` of a memory that had no passages before."""
 
 _SELECT = """
     SELECT passage.key, passage.memory, memory.namespace, memory.state, memory.type, memory.occurred_at,
-           passage.length, {embedding}
+           memory.conversation_id, {embedding}
     FROM passage JOIN memory ON memory.key = passage.memory"""
 
 Positions = NDArray[np.intp]
@@ -49,16 +51,17 @@ Mask = NDArray[np.bool_]
 class View:
     """The index as one search sees it: n passages in ascending order of `keys`.
 
-    Arrays are views of shared memory, behind which other readers may append.
+    Arrays are views of shared memory, behind which other readers may append. `threads` has a number above 0 for each
+    conversation, and for a memory without one its own key, negative.
     """
 
     keys: NDArray[np.int32]
     memories: NDArray[np.int32]
-    namespaces: NDArray[np.int32]
+    namespaces: NDArray[np.integer]
     states: NDArray[np.uint8]
     types: NDArray[np.integer]
     occurred: NDArray[np.int64]
-    lengths: NDArray[np.uint16]
+    threads: NDArray[np.int32]
     codes: Words
     type_numbers: dict[str, int]
     cells: Cells | None
@@ -171,7 +174,7 @@ class PassageIndex:
 class _Arrays:
     """Growing arrays; appending copies only when the spare room is used up."""
 
-    _COLUMNS = ("keys", "memories", "namespaces", "states", "types", "occurred", "lengths")
+    _COLUMNS = ("keys", "memories", "namespaces", "states", "types", "occurred", "threads")
 
     def __init__(self, state: _State, room: int) -> None:
         self.state = state
@@ -179,13 +182,14 @@ class _Arrays:
         self.gone = 0
         self.keys = np.empty(room, dtype=np.int32)
         self.memories = np.empty(room, dtype=np.int32)
-        self.namespaces = np.empty(room, dtype=np.int32)
+        self.namespaces: NDArray[np.integer] = np.empty(room, dtype=np.uint16)
         self.states = np.empty(room, dtype=np.uint8)
         self.types: NDArray[np.integer] = np.empty(room, dtype=np.uint16)
         self.occurred = np.empty(room, dtype=np.int64)
-        self.lengths = np.empty(room, dtype=np.uint16)
+        self.threads = np.empty(room, dtype=np.int32)
         self.codes: Words = np.empty((0, room), dtype=np.uint64)
         self.type_numbers: dict[str, int] = {}
+        self.conversations: dict[str, int] = {}
         self.cells: Cells | None = None
         self.postings = PostingCache()
 
@@ -198,15 +202,23 @@ class _Arrays:
         """Add passages, whose keys must be higher than all before."""
         if not rows:
             return
-        keys, memories, namespaces, states, types, occurred, lengths, blobs = zip(*rows, strict=True)
+        keys, memories, namespaces, states, types, occurred, conversations, blobs = zip(*rows, strict=True)
         codes = code_words(list(blobs))
         self._make_room(len(rows), len(codes))
+        if max(namespaces) > np.iinfo(self.namespaces.dtype).max:
+            self.namespaces = self.namespaces.astype(np.int32)
         new = slice(self.size, self.size + len(rows))
         self.keys[new], self.memories[new], self.namespaces[new] = keys, memories, namespaces
-        self.states[new], self.occurred[new], self.lengths[new] = states, occurred, lengths
+        self.states[new], self.occurred[new] = states, occurred
+        self.threads[new] = list(map(self._thread, memories, namespaces, conversations))
         self.types[new] = [self._type_number(name) for name in types]
         self.codes[:, new] = codes
         self.size += len(rows)
+
+    def _thread(self, memory: int, namespace: int, conversation: str | None) -> int:
+        if conversation is None:
+            return -memory
+        return self.conversations.setdefault(f"{namespace} {conversation}", len(self.conversations) + 1)
 
     def _type_number(self, name: str) -> int:
         number = self.type_numbers.setdefault(name, len(self.type_numbers))
@@ -259,6 +271,7 @@ class _Arrays:
         """Bytes of each array."""
         sizes = {name: cast("NDArray[Any]", getattr(self, name)).nbytes for name in (*self._COLUMNS, "codes")}
         return sizes | {
+            "conversations": len(self.conversations) * _CONVERSATION_BYTES,
             "cells": 0 if self.cells is None else self.cells.nbytes,
             "postings": self.postings.nbytes,
         }

@@ -1,8 +1,9 @@
-"""BM25 over the keyword indexes, computed here from their postings.
+"""What passages hold of a question's words, computed from the postings of the keyword indexes.
 
 FTS5's own bm25() costs some 3 us a posting and can score only what it finds. Reading the postings of each term and
 adding up in numpy costs a fiftieth, gives every passage of interest a score, applies any filter before the best are
-taken, and counts how rare a word is where the question looks, and nowhere else. See docs/storage.md.
+taken, counts how rare a word is where the question looks, and nowhere else, and sees the words of the passages around.
+See docs/storage.md.
 """
 
 from dataclasses import dataclass
@@ -10,13 +11,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from retain.domain.scoring import FULL_SHARE
+from retain.domain.scoring import REACH
 from retain.storage.sqlite.connection import Connection
 from retain.storage.sqlite.index import Mask, Positions, View
 from retain.storage.sqlite.postings import Places
-from retain.storage.words import K1, B, Terms, spaced, spellings, terms, weight
+from retain.storage.words import Terms, spaced, spellings, terms, total_weight, weight
 
 Scores = NDArray[np.float32]
+Windows = NDArray[np.int32]
+"""(n, 2r + 1) positions: each passage in the middle, with those before and after; -1 where there is none."""
+
+_KERNEL = np.array((*reversed(REACH), 1.0, *REACH), dtype=np.float32)
+"""What a word counts by where in a window it stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +31,11 @@ class Corpus:
 
     Attributes:
         mask: Which they are; None for all of the index.
-        size, average_length: Their number, and their mean length in characters.
+        size: Their number.
     """
 
     mask: Mask | None
     size: int
-    average_length: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,41 +48,58 @@ class _Lookup:
     bindings: tuple[str, ...]
 
 
-def keyword_scores(connection: Connection, view: View, corpus: Corpus, text: str, /) -> Scores | None:
-    """Return (n,) the share in [0, 1] of the question's weight that each passage carries; None without terms.
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Where each term of a question occurs, and what share of the whole question it is.
 
-    A passage of average length that holds every word of the question scores 1 / (1 + K1) = 0.45, a shorter one more.
-    A word that no passage holds counts with the highest weight, so matching the rest means less. Passages outside the
-    corpus score 0.
+    Attributes:
+        held: (size of the index,) the share of the question that each passage holds itself, in [0, 1].
+    """
+
+    places: list[Places]
+    shares: list[np.float32]
+    held: Scores
+
+    def held_around(self, windows: Windows, /) -> Scores:
+        """Return (n,) the share of the question that passages hold with those around them, in [0, 1]; see `REACH`."""
+        scores = np.zeros(len(windows), dtype=np.float32)
+        for places, share in zip(self.places, self.shares, strict=True):
+            scores += share * (_found(places, windows) * _KERNEL).max(axis=1, initial=0)
+        return scores
+
+
+def _found(places: Places, windows: Windows) -> Mask:
+    """Return which positions are among `places`, ascending."""
+    if not len(places):
+        return np.zeros(windows.shape, dtype=np.bool_)
+    return places[np.minimum(np.searchsorted(places, windows), len(places) - 1)] == windows
+
+
+def find(connection: Connection, view: View, corpus: Corpus, text: str, /) -> Words:
+    """Look up the terms of a question; nothing holds any of a question that has none.
+
+    A word that no passage holds counts a part of the highest weight, so matching the rest means less. What is outside
+    the corpus is left out.
     """
     asked = terms(text, connection.stems(spaced(text)), connection.stop_stems)
-    if not asked:
-        return None
     found = [_places(connection, view, lookup) for lookup in _lookups(asked)]
     if corpus.mask is not None:
         found = [places[corpus.mask[places]] for places in found]
     weights = [weight(corpus.size, len(places)) for places in found]
-    scores = np.zeros(len(view.keys), dtype=np.float32)
-    for places, value in zip(found, weights, strict=True):
-        scores[places] += np.float32(value)
-    matching = np.flatnonzero(scores > 0)
-    most = sum(weights) * (K1 + 1)
-    scores[matching] *= _per_passage(view.lengths[matching], corpus.average_length) / np.float32(most)
-    return scores
-
-
-def _per_passage(lengths: NDArray[np.uint16], average_length: float) -> Scores:
-    """Return BM25's factor for a word that occurs, in (0, K1 + 1): less in longer passages."""
-    relative = lengths / np.float32(max(average_length, 1))
-    return ((K1 + 1) / (1 + K1 * (1 - B + B * relative))).astype(np.float32)
+    most = total_weight(weights, [len(places) for places in found])
+    shares = [np.float32(value / most) for value in weights]
+    held = np.zeros(len(view.keys), dtype=np.float32)
+    for places, share in zip(found, shares, strict=True):
+        held[places] += share
+    return Words(found, shares, held)
 
 
 def best(view: View, scores: Scores, count: int, mask: Mask | None, /) -> Positions:
-    """Return the positions of up to `count` passages that match a word best, within `mask`; all full matches tie."""
+    """Return the positions of up to `count` passages that match a word best, within `mask`."""
     found = np.flatnonzero(scores > 0)
     if mask is not None:
         found = found[mask[found]]
-    return view.best(found, np.minimum(scores[found], np.float32(FULL_SHARE)), count)
+    return view.best(found, scores[found], count)
 
 
 def _lookups(asked: Terms) -> list[_Lookup]:

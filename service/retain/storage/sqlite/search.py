@@ -8,13 +8,14 @@ from numpy.typing import NDArray
 from retain.core.ports import Choose, Chosen, Vectors
 from retain.domain.errors import EmbeddingError
 from retain.domain.memory import STATES, Filter, Memory, Model, Similar
-from retain.domain.scoring import Candidates
+from retain.domain.scoring import Candidates, Values, cosines
 from retain.storage.sqlite import keywords, meta
 from retain.storage.sqlite.connection import Connection, integers
 from retain.storage.sqlite.filters import Condition, condition, first_ms, namespaces_within, narrowing
 from retain.storage.sqlite.index import GONE, Mask, PassageIndex, Positions, View
-from retain.storage.sqlite.keywords import Corpus
+from retain.storage.sqlite.keywords import Corpus, Windows, Words
 from retain.storage.sqlite.rows import STATE_NUMBERS, id_text, memories_by_key
+from retain.storage.sqlite.surroundings import MIDDLE, is_conversation, windows
 from retain.storage.sqlite.vectors import code_words, embeddings, estimates
 
 # How the nearest passages are found: differing bits of all (or of the nearest cells), estimates for a shortlist, exact
@@ -52,24 +53,67 @@ def candidates(
         return []
     meta.require_model(view.model, model)
     present = _present(connection, view, where)
-    mask = _or_none(_allowed(connection, view, where, present))
+    alive = _in_states(view, present, where)
+    mask = _or_none(_allowed(connection, view, where, alive))
     if mask is not None and not mask.any():
         return []
-    scores = None if text is None else keywords.keyword_scores(connection, view, _corpus(view, present), text)
-    chosen = np.empty(0, np.intp) if scores is None else keywords.best(view, scores, k, mask)
-    cosines = None
+    words = None if text is None else keywords.find(connection, view, _corpus(present), text)
+    chosen = np.empty(0, np.intp) if words is None else keywords.best(view, words.held, k, mask)
+    vectors = None
     if vector is not None:
-        matching = chosen
         near = _near(view, vector, max(_rescored(view), k + k // _SPARE_SHARE), mask)
-        chosen, cosines = _cosines(connection, vector, view, np.flatnonzero(_flagged(view, near, matching)))
-        kept = _flagged(view, view.best(chosen, np.maximum(cosines, 0), k), matching)[chosen]
-        chosen, cosines = chosen[kept], cosines[kept]
-    chosen.sort()
-    words = None
-    if text is not None:
-        words = np.zeros(len(chosen)) if scores is None else scores[chosen].astype(np.float64)
-    found = Candidates(view.memories[chosen].astype(np.int64), cosines, words)
+        chosen, vectors = _nearest(connection, view, vector, k, near, chosen)
+    else:
+        chosen.sort()
+    found = _columns(connection, view, chosen, alive, words, vector, vectors)
     return _read(connection, view, chosen, choose(found))
+
+
+def _nearest(
+    connection: Connection, view: View, vector: Vectors, k: int, near: Positions, matching: Positions
+) -> tuple[Positions, Vectors]:
+    """Return the positions, ascending, and vectors of the `k` nearest among `near`, and of all of `matching`."""
+    compared, vectors = _vectors(connection, view, np.flatnonzero(_flagged(view, near, matching)))
+    nearest = view.best(compared, np.maximum(_cosines(vectors, vector), 0), k)
+    kept = _flagged(view, nearest, matching)[compared]
+    return compared[kept], vectors[kept]
+
+
+def _columns(
+    connection: Connection,
+    view: View,
+    chosen: Positions,
+    alive: Mask,
+    words: Words | None,
+    vector: Vectors | None,
+    vectors: Vectors | None,
+) -> Candidates:
+    """Return what is known of the `chosen` passages; what stands around them only where words are asked for."""
+    semantic = None if vector is None or vectors is None else _cosines(vectors, vector)
+    found = Candidates(view.memories[chosen].astype(np.int64), view.threads[chosen].astype(np.int64), semantic, None)
+    if words is None or not len(chosen):
+        return found if words is None else replace(found, keyword=np.zeros(len(chosen)))
+    around = windows(view, chosen, alive)
+    found = replace(
+        found,
+        keyword=words.held[chosen].astype(np.float64),
+        keyword_around=words.held_around(around).astype(np.float64),
+    )
+    if vector is None or vectors is None:
+        return found
+    before, after = _cosines_beside(connection, view, vector, around)
+    return replace(found, before=before, after=after, vectors=vectors)
+
+
+def _cosines_beside(connection: Connection, view: View, vector: Vectors, around: Windows) -> tuple[Values, Values]:
+    """Return the cosines of the passages before and after in a conversation, NaN where there is none."""
+    beside = around[:, (MIDDLE - 1, MIDDLE + 1)].astype(np.intp)
+    asked = (beside >= 0) & is_conversation(view, beside)
+    positions, vectors = _vectors(connection, view, np.unique(beside[asked]))
+    known = np.full(len(view.keys) + 1, np.nan)
+    known[positions] = _cosines(vectors, vector)
+    before, after = np.where(asked, known[beside], np.nan).T
+    return before, after
 
 
 def _flagged(view: View, *parts: Positions) -> Mask:
@@ -104,23 +148,27 @@ def _present(connection: Connection, view: View, where: Filter) -> Mask:
     return present if namespaces is None else present & _one_of(view.namespaces, namespaces)
 
 
-def _corpus(view: View, present: Mask) -> Corpus:
-    lengths = view.lengths if present.all() else view.lengths[present]
-    return Corpus(_or_none(present), len(lengths), float(lengths.mean()) if len(lengths) else 0.0)
+def _corpus(present: Mask) -> Corpus:
+    return Corpus(_or_none(present), int(np.count_nonzero(present)))
 
 
 def _or_none(mask: Mask) -> Mask | None:
     return None if mask.all() else mask
 
 
-def _allowed(connection: Connection, view: View, where: Filter, present: Mask) -> Mask:
-    """Return which of the passages that are `present` the filter leaves.
+def _in_states(view: View, present: Mask, where: Filter) -> Mask:
+    """Return which of the passages that are `present` are in the filter's states."""
+    if where.states == STATES:
+        return present
+    return present & _one_of(view.states, [STATE_NUMBERS[state] for state in where.states])
 
-    State, type and time are known to the index; anything else is asked of the database.
+
+def _allowed(connection: Connection, view: View, where: Filter, alive: Mask) -> Mask:
+    """Return which of the passages that are in its namespace and states the filter leaves.
+
+    Type and time are known to the index; anything else is asked of the database.
     """
-    mask = present
-    if where.states != STATES:
-        mask = mask & _one_of(view.states, [STATE_NUMBERS[state] for state in where.states])
+    mask = alive
     if where.types:
         numbers = [view.type_numbers[name] for name in where.types if name in view.type_numbers]
         mask = mask & _one_of(view.types, numbers)
@@ -174,23 +222,20 @@ def _rescored(view: View) -> int:
     return max(_RESCORED, min(_MOST_RESCORED, len(view.keys) // _RESCORED_SHARE))
 
 
-def _cosines(
-    connection: Connection, vector: Vectors, view: View, positions: Positions
-) -> tuple[Positions, NDArray[np.float64]]:
-    """Return those positions that this transaction can see, ascending, and the exact cosine of each."""
-    if not len(positions):
-        return positions, np.empty(0)
-    rows = connection.rows(
-        """SELECT key, vec_distance_cosine(vec_int8(embedding), vec_int8(?)) FROM passage
-           WHERE key IN carray(?) ORDER BY key""",
-        (embeddings(vector[None, :])[0].tobytes(), integers(view.keys[positions])),
-    )
+def _vectors(connection: Connection, view: View, positions: Positions) -> tuple[Positions, Vectors]:
+    """Return those positions that this transaction can see, ascending, and their vectors: (n, d) whole numbers."""
+    sql = "SELECT key, embedding FROM passage WHERE key IN carray(?) ORDER BY key"
+    rows = connection.rows(sql, (integers(view.keys[positions]),)) if len(positions) else []
     if not rows:
-        return positions[:0], np.empty(0)
-    keys, distances = zip(*rows, strict=True)
-    cosines = 1 - np.array(distances, dtype=np.float64)
-    cosines[np.isnan(cosines)] = 0  # NULL in SQL: a vector of zeros
-    return view.positions(np.array(keys)), np.clip(cosines, -1, 1)
+        return positions[:0], np.empty((0, view.model.dimensions if view.model else 0), dtype=np.float32)
+    keys, blobs = zip(*rows, strict=True)
+    embedded = np.frombuffer(b"".join(blobs), dtype=np.int8).reshape(len(blobs), -1)
+    return view.positions(np.array(keys)), embedded.astype(np.float32)
+
+
+def _cosines(vectors: Vectors, vector: Vectors) -> Values:
+    """Return (n,) the cosine of each row to `vector`, which is rounded as they were: the same text has 1."""
+    return cosines(vectors, embeddings(vector[None, :]).astype(np.float32))[:, 0]
 
 
 def similar(
@@ -201,7 +246,8 @@ def similar(
     if not len(view.keys):
         return [[] for _ in vectors]
     meta.require_model(view.model, model)
-    mask = _or_none(_allowed(connection, view, where, _present(connection, view, where)))
+    alive = _in_states(view, _present(connection, view, where), where)
+    mask = _or_none(_allowed(connection, view, where, alive))
     return [_similar_to(connection, view, vector, k, mask) for vector in vectors]
 
 
@@ -210,8 +256,9 @@ def _similar_to(connection: Connection, view: View, vector: Vectors, k: int, mas
     while True:
         near = _near(view, vector, wanted, mask)
         best: dict[int, tuple[float, int]] = {}
-        positions, cosines = _cosines(connection, vector, view, near)
-        found = zip(view.memories[positions].tolist(), positions.tolist(), cosines.tolist(), strict=True)
+        positions, vectors = _vectors(connection, view, near)
+        near_by = _cosines(vectors, vector).tolist()
+        found = zip(view.memories[positions].tolist(), positions.tolist(), near_by, strict=True)
         for memory, position, cosine in found:
             best[memory] = max(best.get(memory, (-2.0, 0)), (cosine, -position))
         if len(best) >= k or len(near) < wanted:

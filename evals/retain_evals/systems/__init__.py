@@ -1,0 +1,1 @@
+"""The systems that are compared: Retain, a baseline, and anybody's own."""
