@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test lint types bench conformance model wheel clean help
+.PHONY: demo test lint types bench evals-smoke notebooks conformance model wheel clean help
 
 help:           ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/'
@@ -33,6 +33,13 @@ types: $(READY) ## static types, strict
 
 bench: $(READY) ## measure and compare; writes docs/benchmarks.md
 	$(BIN)/python -m benchmarks --packages
+
+evals-smoke: $(READY) ## LongMemEval and LoCoMo on the small samples, in both modes, beside full-text search
+	$(BIN)/retain-eval longmemeval --data tests/evals/samples/longmemeval_sample.json --mode both -s retain -s bm25 --out var/evals/longmemeval --fresh
+	$(BIN)/retain-eval locomo --data tests/evals/samples/locomo_sample.json -s retain -s bm25 --out var/evals/locomo --fresh
+
+notebooks: $(READY) ## execute the notebooks; HTML in notebooks/rendered. SET="DATA=/path SAMPLE=20" changes parameters
+	$(BIN)/python tools/notebooks.py $(foreach each,$(SET),--set $(each))
 
 conformance: $(READY) ## the official MCP conformance suite against our server (needs npm)
 	$(BIN)/python tests/mcp_conformance/run.py

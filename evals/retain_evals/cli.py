@@ -11,12 +11,12 @@ import typer
 from rich.console import Console
 
 from retain import InvalidInputError, RetainError
-from retain_evals import rendering
-from retain_evals.compare import compare as compare_runs
-from retain_evals.compare import paired
+from retain_evals import answer_command, rendering
+from retain_evals.comparison import compare as compare_runs
+from retain_evals.comparison import paired
 from retain_evals.datasets import open_benchmark
 from retain_evals.datasets.benchmark import BenchmarkName
-from retain_evals.evaluate import Selection, evaluate
+from retain_evals.evaluation import Selection, evaluate
 from retain_evals.report import Report, report_of
 from retain_evals.run import Mode
 from retain_evals.run_files import RunFolder
@@ -192,6 +192,9 @@ def compare(run_a: RunArgument, run_b: OtherArgument, all: AllOption = False, js
     console = Console(highlight=False, markup=False, emoji=False)
     for comparison in comparisons:
         rendering.show_comparison(comparison, console, every=all)
+
+
+answer_command.register(app)
 
 
 def run() -> None:

@@ -47,6 +47,7 @@ def recall_by_k(
     chance = report.runs[next(iter(shown))].chance
     if view == GROUPED and f"{metric}@{KS[0]}" in chance:
         axes.plot(KS, [100 * chance[f"{metric}@{k}"] for k in KS], ":", color=_GREY, label="random order")
+    axes.set_ylim(top=102)
     axes.set_xscale("log")
     axes.set_xticks(KS, [str(k) for k in KS])
     axes.minorticks_off()
@@ -75,6 +76,7 @@ def by_type(
         scores = report.runs[name].scores[view]
         rows = np.arange(len(types)) + (place - (len(shown) - 1) / 2) * gap
         _points(axes, [scores[kind][metric] for kind in types], rows, colour, label)
+    axes.set_xlim(min(axes.get_xlim()[0], 90), 102)
     axes.set_yticks(range(len(types)), [f"{kind} (n = {first[kind][metric].n})" for kind in types])
     axes.invert_yaxis()
     axes.set_xlabel(f"{metric}, %, with 95 % intervals")

@@ -43,6 +43,13 @@ class Progress:
             self._told = time.monotonic()
             sys.stderr.write(f"{self._what}: {self._done} of {self._total} questions, {self._left()} left\n")
 
+    def tell(self, text: str, /) -> None:
+        """Write a line beside the bar."""
+        if self._bar is not None:
+            self._bar.console.print(text, markup=False, highlight=False)
+        elif self._shown:
+            sys.stderr.write(f"{text}\n")
+
     def _left(self) -> str:
         pace = (time.monotonic() - self._started) / max(1, self._done - self._before)
         return f"{pace * (self._total - self._done) / 60:.0f} min"

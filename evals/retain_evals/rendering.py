@@ -10,7 +10,7 @@ import rich.table
 from rich.console import Console
 
 from retain_evals import metrics
-from retain_evals.compare import SHOWN, Changed, Comparison
+from retain_evals.comparison import SHOWN, Changed, Comparison
 from retain_evals.intervals import Difference, Mean
 from retain_evals.metrics import GROUPED, KS, MRR, RAW, TURNS, View
 from retain_evals.report import ABSTENTION, ALL, ANSWERABLE, Report, RunReport
@@ -136,6 +136,25 @@ def beside_published(report: Report, /) -> Table | None:
                 rows.append([figure.system, place, percent(figure.value), ours, figure.on, figure.source])
     columns = ["system", "measure", "published", "this run", "on", "source"]
     return Table("Published by others, beside the same measure here", columns, rows) if rows else None
+
+
+def summary_markdown(report: Report, /) -> str:
+    """Return the warnings and the main tables as Markdown: what fits a page."""
+    warnings = [f"> **Mind:** {warning}." for warning in report.warnings]
+    tables = [_markdown(table) for table in (*headline(report, intervals=True), latency(report))]
+    return "\n\n".join([f"**{title(report)}**, in % with 95 % bootstrap intervals", *warnings, *tables]) + "\n"
+
+
+def published_markdown(report: Report, /) -> str:
+    """Return what others published beside the same measure here, as Markdown."""
+    table = beside_published(report)
+    return "Nobody published a figure of these measures." if table is None else _markdown(table)
+
+
+def comparison_markdown(comparison: Comparison, /) -> str:
+    """Return the differences of two runs as Markdown."""
+    head = f"**{comparison.a.run.name} → {comparison.b.run.name}**, {comparison.questions} questions"
+    return "\n\n".join([head, *(_markdown(table) for table in _difference_tables(comparison))]) + "\n"
 
 
 def markdown_of(report: Report, /) -> str:

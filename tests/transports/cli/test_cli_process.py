@@ -76,7 +76,7 @@ def test_every_public_name_can_be_imported_and_is_listed() -> None:
 
 def test_the_entry_points_are_the_commands() -> None:
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]
-    assert scripts == {"retain": "retain.transports.cli.main:run", "retain-eval": "retain_evals.cli:run"}
+    assert scripts == {"retain": "retain.transports.cli.main:run", "retain-eval": "retain_evals.entry:run"}
 
 
 def test_the_version_is_printed() -> None:

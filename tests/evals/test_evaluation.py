@@ -16,7 +16,7 @@ import pytest
 import retain
 from retain import ConflictError, InvalidInputError, StoreUnavailableError
 from retain_evals.datasets import open_benchmark
-from retain_evals.evaluate import Selection, evaluate
+from retain_evals.evaluation import Selection, evaluate
 from retain_evals.haystack import Haystack
 from retain_evals.metrics import GROUPED
 from retain_evals.report import ALL, report_of

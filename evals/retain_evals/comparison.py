@@ -74,7 +74,7 @@ def paired(a: Path, b: Path, /) -> list[tuple[NamedRun, NamedRun]]:
         NotFoundError: there is no run.
         InvalidInputError: the paths leave open which runs are meant.
     """
-    runs_a, runs_b = _runs_at(a), _runs_at(b)
+    runs_a, runs_b = runs_at(a), runs_at(b)
     if len(runs_a) == len(runs_b) == 1:
         return list(zip(runs_a.values(), runs_b.values(), strict=True))
     common = [name for name in runs_a if name in runs_b]
@@ -86,7 +86,12 @@ def paired(a: Path, b: Path, /) -> list[tuple[NamedRun, NamedRun]]:
     return [(runs_a[name], runs_b[name]) for name in common]
 
 
-def _runs_at(path: Path) -> dict[str, NamedRun]:
+def runs_at(path: Path, /) -> dict[str, NamedRun]:
+    """Return the runs of a folder by name, or the one whose file `path` is.
+
+    Raises:
+        NotFoundError: there is no run.
+    """
     if not path.exists():
         raise NotFoundError(f"there is no run {path}")
     folder = RunFolder(path if path.is_dir() else path.parent)

@@ -7,6 +7,7 @@ import os
 import platform
 import time
 from collections.abc import Iterable, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -143,7 +144,8 @@ def _manifest_of(system: System, mode: Mode) -> RunManifest:
         finally:
             await system.aclose()
 
-    return RunManifest(system.name, mode, asyncio.run(settings()))
+    with ThreadPoolExecutor(1) as thread:  # a notebook has a loop of its own, beside which none can run
+        return RunManifest(system.name, mode, thread.submit(asyncio.run, settings()).result())
 
 
 def _manifest(

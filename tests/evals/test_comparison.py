@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from retain import ConflictError, InvalidInputError, NotFoundError
-from retain_evals.compare import compare, paired
+from retain_evals.comparison import compare, paired
 from retain_evals.metrics import GROUPED, RAW, TURNS
 from retain_evals.report import ALL
 from retain_evals.run import Asked
