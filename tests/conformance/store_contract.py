@@ -9,7 +9,8 @@ class TestMyStore(StoreContract):
 from tests.conformance.changing import Changing
 from tests.conformance.finding import Finding
 from tests.conformance.storing import Storing
+from tests.conformance.surrounding import Surrounding
 
 
-class StoreContract(Storing, Finding, Changing):
+class StoreContract(Storing, Finding, Surrounding, Changing):
     """All facts about a store."""
