@@ -62,6 +62,9 @@ def round_trip(folder: Path) -> None:
     if found["memories"][0]["content"] != "The deploy freeze ends on Friday":
         sys.exit("the installed wheel does not find what it stored")
     run(retain, "doctor", **outside)
+    missing = subprocess.run([folder / "bin" / "retain-eval", "--help"], text=True, capture_output=True, check=False)
+    if missing.returncode != 1 or 'pip install "retain[evals]"' not in missing.stderr:
+        sys.exit(f"without its extra, retain-eval should say what to install: {missing.stderr}")
 
 
 def main() -> None:

@@ -127,6 +127,19 @@ def test_every_command_is_documented() -> None:
         assert f"retain {command}" in docs, command
 
 
+def test_every_command_and_option_of_the_evaluation_is_documented() -> None:
+    import typer.main
+
+    from retain_evals.cli import app
+
+    page = (ROOT / "docs" / "evaluation.md").read_text()
+    for name, command in typer.main.get_group(app).commands.items():
+        assert f"retain-eval {name}" in page, name
+        for parameter in command.params:
+            if parameter.param_type_name == "option" and parameter.name != "help":
+                assert any(option in page for option in parameter.opts), parameter.opts
+
+
 async def test_every_tool_is_documented(server: RunningServer) -> None:
     from mcp.client import Client
 
@@ -153,6 +166,6 @@ def test_nothing_names_a_registry_or_a_path_of_a_machine() -> None:
     forbidden = re.compile("|".join(parts))
     for name in listed.splitlines():
         path = ROOT / name
-        if path.suffix in (".py", ".md", ".toml", ".txt", ".json", ".sh", ".yaml", "") and path.is_file():
+        if path.suffix in (".py", ".md", ".toml", ".txt", ".json", ".ipynb", ".sh", ".yaml", "") and path.is_file():
             found = forbidden.search(path.read_text("utf-8", "replace"))
             assert found is None, (name, found)
