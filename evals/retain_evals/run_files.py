@@ -169,7 +169,9 @@ class RunFolder:
         if not answers.exists():
             raise NotFoundError(f"{self.path} holds no run {name}")
         took = {line["question"]: line for line in _lines(latencies)}
-        return [_asked(line, took[line["question"]]) for line in _lines(answers) if line["question"] in took]
+        # One whose time was lost, with the power, is asked again and then stands here twice.
+        asked = {line["question"]: line for line in _lines(answers) if line["question"] in took}
+        return [_asked(line, took[question]) for question, line in asked.items()]
 
     @contextmanager
     def writer(self, name: str, /) -> Generator["RunWriter"]:

@@ -72,6 +72,15 @@ def test_a_time_without_its_question_is_no_question(folder: RunFolder):
     assert folder.read("retain.turn") == QUESTIONS[:1]
 
 
+def test_a_question_whose_time_was_lost_is_asked_again_and_counts_once(folder: RunFolder):
+    write(folder, QUESTIONS)
+    path = folder.path / "retain.turn.latency.jsonl"
+    path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
+    assert folder.read("retain.turn") == QUESTIONS[:1]
+    write(folder, QUESTIONS[1:])
+    assert folder.read("retain.turn") == QUESTIONS
+
+
 def test_a_damaged_line_is_named(folder: RunFolder):
     write(folder, QUESTIONS)
     path = folder.path / "retain.turn.jsonl"
