@@ -145,6 +145,16 @@ def test_a_setting_changes_the_run_and_is_told(cache: Path, tmp_path: Path):
     assert folder.read("words.turn") != folder.read("retain.turn")
 
 
+async def test_what_the_environment_changes_about_recall_is_told(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("RETAIN_RECALL_SURROUNDINGS", "0.5")
+    monkeypatch.setenv("RETAIN_PORT", "9001")
+    system = RetainMemory(overrides={"recall_related_weight": "0"})
+    settings = await system.settings()
+    await system.aclose()
+    assert set(settings) == {"retain", "recall_mode", "recall_surroundings", "recall_related_weight", "model"}
+    assert (settings["recall_surroundings"], settings["recall_related_weight"]) == ("0.5", "0")
+
+
 def test_nothing_that_is_stored_tells_where_the_evidence_lies():
     """Ids of evidence sessions begin with "answer_" in LongMemEval."""
     stored: list[retain.Memory] = []

@@ -5,11 +5,13 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal
+from uuid import uuid4
 
 import retain
 from retain import Filter, Hit, MemoryAPI
 from retain_evals.haystack import Haystack, Session
 from retain_evals.run import Grouping, Mode, Ranked
+from retain_evals.systems.configured import configured
 from retain_evals.systems.system import said
 from retain_evals.vector_cache import CachedEmbedder, VectorCache
 
@@ -61,9 +63,9 @@ class RetainMemory:
 
     async def settings(self) -> Mapping[str, str]:
         """Return version, model, recall mode, and the settings that differ from the defaults."""
-        shown = {"retain": retain.__version__, "recall_mode": self._recall_mode, **self._overrides}
+        shown = {"retain": retain.__version__, "recall_mode": self._recall_mode}
         if self._url is None:
-            return shown | {"model": self._loaded().model_id}
+            return shown | configured() | self._overrides | {"model": self._loaded().model_id}
         async with retain.connect(self._url, self._api_key) as memory:
             probe = await memory.store("Which model is this?", namespace="/evals")  # an empty service does not say
             model = (await memory.stats()).model
@@ -74,10 +76,9 @@ class RetainMemory:
     @asynccontextmanager
     async def stored(self, haystack: Haystack, mode: Mode, /) -> AsyncGenerator["_Stored"]:
         """Store the sessions in `mode`; leaving deletes them."""
-        namespace = f"/evals/{haystack.id}"
+        namespace = f"/evals/{uuid4().hex}"  # ids of a dataset may be anything, and others may evaluate here, too
         if self._url is not None:
             async with retain.connect(self._url, self._api_key) as memory:
-                await memory.delete_many(Filter(namespace=namespace, states=retain.EVERYTHING.states))
                 try:
                     yield await self._store(memory, haystack, mode, namespace)
                 finally:
