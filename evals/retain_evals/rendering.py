@@ -63,7 +63,10 @@ def headline(report: Report, /, *, intervals: bool) -> list[Table]:
             continue
         told[view] = n
         rows = [
-            [name, *(with_interval(means[m]) if intervals else percent(means[m].value) for m in HEADLINE)]
+            [
+                name if means[MRR].n == n else f"{name} (n = {means[MRR].n})",
+                *(with_interval(means[m]) if intervals else percent(means[m].value) for m in HEADLINE),
+            ]
             for name, means in scored.items()
         ]
         if view == GROUPED and questions == ALL:
