@@ -6,9 +6,11 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import get_context
 
+from retain import StoreUnavailableError
 from retain_evals.haystack import Haystack, Question
 from retain_evals.run import Asked, Mode, Ranked
 from retain_evals.systems.system import Searcher, System
@@ -47,6 +49,11 @@ def ask_all(
                 for following in itertools.islice(remaining, 1):
                     under_way.append((following, pool.submit(_ask, following)))
                 yield haystack, asked
+        except BrokenProcessPool:
+            raise StoreUnavailableError(
+                "a worker process ended before its work: killed, or out of memory; the same command goes on where it "
+                "stopped, with fewer --workers if memory is short"
+            ) from None
         finally:
             pool.shutdown(cancel_futures=True)
 

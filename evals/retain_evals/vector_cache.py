@@ -3,14 +3,15 @@
 import asyncio
 import hashlib
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
 
-from retain import Embedder
+from retain import Embedder, StoreError
 
 Vectors = NDArray[np.float32]
 
@@ -24,13 +25,26 @@ class VectorCache:
     """
 
     def __init__(self, path: Path, model_id: str, /) -> None:
+        """Raises StoreError: the file is something else, or can't be written."""
+        self._path = path
         self._salt = hashlib.sha256(model_id.encode()).digest()
         self._lock = Lock()
-        self._database = sqlite3.connect(path, timeout=600, check_same_thread=False, isolation_level=None)
-        self._database.executescript(
-            "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF;"
-            "CREATE TABLE IF NOT EXISTS vector (key BLOB NOT NULL UNIQUE, embedding BLOB NOT NULL)"
-        )
+        with self._failures():
+            self._database = sqlite3.connect(path, timeout=600, check_same_thread=False, isolation_level=None)
+            self._database.executescript(
+                "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF;"
+                "CREATE TABLE IF NOT EXISTS vector (key BLOB NOT NULL UNIQUE, embedding BLOB NOT NULL)"
+            )
+
+    @contextmanager
+    def _failures(self) -> Generator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise StoreError(
+                f"the cache of vectors {self._path} can't be used: {error}; remove it, give another --cache, or "
+                "--no-cache"
+            ) from error
 
     def key(self, text: str, /) -> bytes:
         """Return the 16 bytes that stand for a text under this model."""
@@ -39,7 +53,7 @@ class VectorCache:
     def read(self, keys: Sequence[bytes], /) -> dict[bytes, Vectors]:
         """Return the vectors that are known."""
         found: dict[bytes, Vectors] = {}
-        with self._lock:
+        with self._lock, self._failures():
             for start in range(0, len(keys), _KEYS_AT_ONCE):
                 some = keys[start : start + _KEYS_AT_ONCE]
                 rows = self._database.execute(
@@ -51,7 +65,7 @@ class VectorCache:
     def write(self, vectors: dict[bytes, Vectors], /) -> None:
         """Keep vectors, in one transaction."""
         rows = [(key, vector.astype(np.float32, copy=False).tobytes()) for key, vector in vectors.items()]
-        with self._lock:
+        with self._lock, self._failures():
             self._database.execute("BEGIN IMMEDIATE")
             with self._database:
                 self._database.executemany("INSERT OR IGNORE INTO vector VALUES (?, ?)", rows)

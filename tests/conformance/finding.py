@@ -1,6 +1,7 @@
 """The contract: filters and searches."""
 
 import asyncio
+import math
 from dataclasses import replace
 from datetime import timedelta
 
@@ -292,6 +293,12 @@ class Finding:
         assert await value("worker") > 0.3
         assert await value("unheard zebra quagga worker") < 0.1
         assert await value("unheard zebra") == 0
+
+    async def test_a_word_that_no_memory_holds_counts_a_quarter(self, store: MemoryStore) -> None:
+        await put(store, entry("quokka", namespace="/a"), entry("unheard", namespace="/b"))
+        (found,) = await candidates(store, Filter(namespace="/a"), 5, text="quokka unheard")
+        held, absent = (math.log1p((100 - n + 0.5) / (n + 0.5)) for n in (1, 0))  # a small corpus counts as 100
+        assert found.keyword == pytest.approx(held / (held + 0.25 * absent), abs=1e-6)
 
     async def test_what_other_namespaces_hold_changes_no_keyword_value(self, store: MemoryStore) -> None:
         here = Filter(namespace="/team/a")

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -7,7 +8,11 @@ from hypothesis import strategies as st
 
 from retain.domain.memory import RecallMode
 from retain.domain.scoring import (
+    ABSENT_SHARE,
+    AROUND,
     LEADERS,
+    OWN,
+    REACH,
     USUAL,
     Candidates,
     Weighing,
@@ -16,6 +21,7 @@ from retain.domain.scoring import (
     evidence,
     scores,
 )
+from retain.domain.scoring import cosines as cosines_between
 
 MODES: list[RecallMode] = ["hybrid", "semantic", "keyword"]
 cosines = st.floats(-1, 1)
@@ -109,6 +115,22 @@ def test_more_evidence_never_lowers_a_score(a: float, b: float, c: float, d: flo
     assert score(max(a, b), max(c, d)) >= score(min(a, b), min(c, d))
 
 
+@pytest.mark.parametrize("name", ["semantic", "keyword", "related"])
+@given(parts=st.tuples(shares, shares, shares), more=shares)
+def test_a_score_never_falls_when_one_part_grows(name: str, parts: tuple[float, float, float], more: float):
+    less = {part: np.array([value]) for part, value in zip(("semantic", "keyword", "related"), parts, strict=True)}
+    grown = less | {name: np.maximum(less[name], more)}
+    assert scores(grown, "hybrid") >= scores(less, "hybrid")
+
+
+@pytest.mark.parametrize("name", ["semantic", "keyword", "related"])
+def test_a_score_grows_with_each_part(name: str):
+    parts = {part: np.array([0.2, 0.2]) for part in ("semantic", "keyword", "related")}
+    parts[name] = np.array([0.2, 0.3])
+    low, high = scores(parts, "hybrid")
+    assert high > low + 0.01
+
+
 @given(cosines, shares)
 def test_a_second_signal_never_lowers_a_score(cosine: float, share: float):
     assert score(cosine, share) >= max(score(cosine, 0), score(0, share))
@@ -177,6 +199,38 @@ def test_without_surroundings_a_passage_stands_for_itself(
     assert parts["keyword"] == pytest.approx(keyword)
 
 
+@given(whole_candidates())
+def test_without_weight_words_change_no_score(candidates: Candidates):
+    weighing = Weighing(keyword=0)
+    nothing = np.zeros(len(candidates))
+    wordless = replace(candidates, keyword=nothing, keyword_around=nothing)
+    mine, others = (scores(evidence(each, "hybrid", weighing), "hybrid", weighing) for each in (candidates, wordless))
+    assert mine == pytest.approx(others)
+
+
+def test_without_weight_words_make_no_leader():
+    said = replace(
+        with_vectors((1, 0.9, (1, 0)), (2, 0.9, (1, 0)), (3, 0.9, (1, 0)), (4, 0.5, (0, 1))),
+        keyword=np.array([0, 0, 0, 1.0]),
+    )
+    assert evidence(said, "hybrid", Weighing(keyword=0))["related"] == pytest.approx([0.9, 0.9, 0.9, 0])
+    assert evidence(said, "hybrid")["related"] == pytest.approx([2 / 3, 2 / 3, 2 / 3, 1 / 3])
+
+
+@given(whole_candidates())
+def test_without_weight_relation_changes_no_score(candidates: Candidates):
+    weighing = Weighing(related=0)
+    alone = evidence(replace(candidates, vectors=None), "hybrid", weighing)
+    assert "related" not in alone
+    with_relation = scores(evidence(candidates, "hybrid", weighing), "hybrid", weighing)
+    assert with_relation == pytest.approx(scores(alone, "hybrid", weighing))
+
+
+def test_shares_that_rounding_raised_above_one_count_as_one():
+    candidates = in_a_conversation(0.5, math.nan, math.nan, keyword=1 + 1e-6, around=1 + 2e-6)
+    assert evidence(candidates, "keyword")["keyword"].tolist() == [1]
+
+
 def test_words_around_a_passage_count_with_it():
     candidates = in_a_conversation(0.5, 0.9, 0.9, keyword=0.2, around=0.6)
     assert evidence(candidates, "hybrid")["keyword"] == pytest.approx(0.6)
@@ -217,6 +271,17 @@ def test_related_looks_at_one_passage_of_each_of_the_best_conversations():
     )
     assert LEADERS == 3
     assert evidence(candidates, "hybrid")["related"] == pytest.approx(0.9 * np.array([1, 0, 0, 1, 1, 0]))
+
+
+def test_relation_counts_no_more_than_whole_however_good_the_best_answer_is():
+    candidates = with_vectors((1, 1.0, (1, 0)), (2, 1.0, (1, 0)), (3, 1.0, (1, 0)), (4, 0.1, (0.6, 0.8)))
+    candidates = replace(candidates, keyword=np.array([1, 1, 1, 0.0]))
+    assert evidence(candidates, "hybrid")["related"] == pytest.approx([1, 1, 1, 0.6])
+
+
+def test_the_opposite_of_the_best_answers_is_not_related():
+    candidates = with_vectors((1, 0.9, (1, 0)), (2, 0.8, (1, 0)), (3, 0.7, (1, 0)), (4, 0.1, (-1, 0)))
+    assert evidence(candidates, "hybrid")["related"][3] == 0
 
 
 def test_nothing_is_related_when_nothing_answers():
@@ -269,6 +334,32 @@ def test_each_mode_reads_only_its_own_signals(mode: RecallMode, names: list[str]
 
 def test_the_usual_weights_are_the_documented_ones():
     assert Weighing(keyword=0.7, related=0.3, surroundings=1.0) == USUAL
+    assert (REACH, ABSENT_SHARE, OWN, AROUND, LEADERS) == ((0.6, 0.5, 0.4), 0.25, 0.7, 0.5, 3)
+
+
+@given(st.integers(0, 999), st.integers(1, 5), st.integers(1, 5))
+def test_a_cosine_is_that_of_the_directions_whatever_the_lengths(seed: int, n: int, m: int):
+    random = np.random.default_rng(seed)
+    rows, others = (random.normal(size=(count, 4)).astype(np.float32) for count in (n, m))
+    between = cosines_between(rows * np.float32(random.uniform(0.1, 50)), others)
+    assert between.shape == (n, m)
+    for row in range(n):
+        for other in range(m):
+            one, two = rows[row].astype(float), others[other].astype(float)
+            assert between[row, other] == pytest.approx(one @ two / (math.hypot(*one) * math.hypot(*two)), abs=1e-5)
+
+
+def test_a_vector_of_zeros_has_no_direction():
+    between = cosines_between(np.array([[0, 0], [3, 4]], np.float32), np.array([[0, 0], [6, 8]], np.float32))
+    assert between.tolist() == [[0, 0], [0, pytest.approx(1)]]
+
+
+def test_equal_rows_of_whole_numbers_have_equal_cosines_to_the_last_bit():
+    random = np.random.default_rng(5)
+    rows = random.integers(-127, 128, size=(40, 384)).astype(np.float32)
+    other = random.integers(-127, 128, size=(1, 384)).astype(np.float32)
+    alone = [cosines_between(rows[[n]], other)[0, 0] for n in range(len(rows))]
+    assert cosines_between(rows, other)[:, 0].tolist() == alone
 
 
 def test_nothing_ranks_as_nothing():

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import retain
-from retain import ConflictError, InvalidInputError, StoreUnavailableError
+from retain import ConflictError, InvalidInputError, StoreError, StoreUnavailableError
 from retain_evals.datasets import open_benchmark
 from retain_evals.evaluation import Selection, evaluate
 from retain_evals.haystack import Haystack
@@ -227,6 +227,20 @@ def test_what_was_asked_before_a_failure_is_kept(tmp_path: Path):
     assert len(RunFolder(tmp_path).read("broken.turn")) == 1
 
 
+class Killed(Broken):
+    """A fake system whose process dies, as one does that runs out of memory."""
+
+    @asynccontextmanager
+    async def stored(self, haystack: Haystack, mode: Mode, /) -> AsyncGenerator[Broken]:
+        os.kill(os.getpid(), signal.SIGKILL)
+        yield self
+
+
+def test_a_worker_that_dies_ends_the_run_with_a_reason(tmp_path: Path):
+    with pytest.raises(StoreUnavailableError, match="a worker process ended before its work"):
+        evaluate(LONGMEMEVAL, [Killed()], ["turn"], tmp_path)
+
+
 @pytest.mark.parametrize(
     ("selection", "workers", "told"),
     [(Selection(sample=0), 1, "0 questions"), (Selection(limit=-1), 1, "-1 questions"), (Selection(), 0, "0 workers")],
@@ -265,6 +279,13 @@ def test_a_running_service_takes_no_settings():
 
 def test_settings_may_hold_equals_signs():
     assert settings_of(["a=b=c"]) == {"a": "b=c"}
+
+
+def test_a_cache_that_is_something_else_is_told(tmp_path: Path):
+    path = tmp_path / "vectors.db"
+    path.write_bytes(b"garbage " * 1000)
+    with pytest.raises(StoreError, match=r"vectors\.db can't be used: file is not a database; remove it"):
+        evaluate(LONGMEMEVAL, [RetainMemory(cache=path)], ["turn"], tmp_path / "run", selection=Selection(limit=1))
 
 
 async def test_vectors_come_from_the_cache_exactly_as_they_were_made(tmp_path: Path):

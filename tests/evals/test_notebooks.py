@@ -59,6 +59,7 @@ def test_a_notebook_runs_on_the_sample(name: str, expected: str, plots: int, tmp
     assert "<title>" + name in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.skipif(not GIVEN_HALF.exists(), reason="needs the given half of LongMemEval in ../shared/data")
 def test_a_notebook_runs_on_the_real_data(tmp_path: Path):
     values = {

@@ -1,7 +1,7 @@
 """What a store should answer, found the slow way: plain loops over plain values, written from the documentation.
 
-It shares with the code under test only what is defined once for all: how a text is cut, which words are stop words,
-and the curve from evidence to score. The weights are written out here as docs/recall.md gives them.
+It shares with the code under test only what is defined once for all: how a text is cut, and which words are stop words.
+The weights and the curve from evidence to score are written out here as docs/recall.md gives them.
 """
 
 import math
@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from retain.domain.memory import Filter, RecallMode
 from retain.domain.ontology import SUBTYPES
 from retain.domain.passages import split
-from retain.domain.scoring import scores
 from retain.embeddings.hashed import HashedEmbedder
 from retain.storage.words import SMALLEST_CORPUS, STOP_WORDS, spellings
 
@@ -374,7 +373,7 @@ def _answer(found: Sequence[Found]) -> Answer:
 
 def score_of(evidence: float) -> float:
     """Return the score in [0, 1]."""
-    return 1.0 if evidence == math.inf else float(scores({"semantic": np.array([evidence])}, "semantic")[0])
+    return 1 - math.exp(-((evidence / 0.6) ** 2.5))
 
 
 def _matches(kept: Kept, where: Filter) -> bool:
