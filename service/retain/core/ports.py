@@ -210,8 +210,9 @@ class MemoryStore(Protocol):
 
         `choose` gets the set and picks from it; the picked ones are returned in its order, as of the same moment.
         The filter restricts before `k`. Every candidate carries both values where both were asked for. How rare a
-        word is and how long a passage, BM25 measures over the namespace of the filter and what lies below, whatever
-        else the filter says. Any text is legal; one without a searchable word matches nothing.
+        word is counts over the namespace of the filter and what lies below; what stands around a passage is looked up
+        there, among memories in the filter's states; whatever else the filter says. Any text is legal; one without a
+        searchable word matches nothing.
 
         Raises:
             ModelMismatchError: `model` is not the store's.

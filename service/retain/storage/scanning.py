@@ -1,4 +1,4 @@
-"""What a search does without an index: a filter, cosines and BM25 over plain objects, one after the other."""
+"""What a search does without an index: a filter, cosines and words over plain objects, one after the other."""
 
 import base64
 import json
@@ -39,12 +39,6 @@ class Place:
     def words(self) -> frozenset[str]:
         """What it holds: stems and pairs."""
         return self.kept.words[self.number]
-
-    @property
-    def length(self) -> int:
-        """Its length in characters."""
-        passage = self.kept.passages[self.number]
-        return passage.end - passage.start
 
     @property
     def text(self) -> str:
