@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         StoreUnavailableError,
         TooLargeError,
     )
+    from retain.domain.ids import id_of
     from retain.domain.memory import (
         EVERYTHING,
         UNSET,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         Listing,
         Memory,
         MemoryPatch,
+        NamespaceCount,
         NewMemory,
         Page,
         Recall,
@@ -74,6 +76,7 @@ __all__ = [
     "MemoryAPI",
     "MemoryPatch",
     "ModelMismatchError",
+    "NamespaceCount",
     "NewMemory",
     "NotAuthenticatedError",
     "NotFoundError",
@@ -95,6 +98,7 @@ __all__ = [
     "TypeCount",
     "__version__",
     "connect",
+    "id_of",
     "load_embedder",
     "open",
 ]
@@ -117,6 +121,7 @@ _HOMES = {
         "StoreUnavailableError",
         "TooLargeError",
     ),
+    "retain.domain.ids": ("id_of",),
     "retain.domain.memory": (
         "EVERYTHING",
         "UNSET",
@@ -128,6 +133,7 @@ _HOMES = {
         "Listing",
         "Memory",
         "MemoryPatch",
+        "NamespaceCount",
         "NewMemory",
         "Page",
         "Recall",

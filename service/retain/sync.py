@@ -18,6 +18,7 @@ from retain.domain.memory import (
     Memory,
     MemoryFields,
     MemoryPatch,
+    NamespaceCount,
     NewMemory,
     Page,
     Recall,
@@ -60,10 +61,15 @@ class SyncMemory:
         return self._run(self._memory.store(memory, idempotency_key=idempotency_key, **fields))
 
     def store_many(
-        self, memories: Iterable[str | NewMemory], /, *, idempotency_key: str | None = None
+        self,
+        memories: Iterable[str | NewMemory],
+        /,
+        *,
+        delete: Sequence[str] = (),
+        idempotency_key: str | None = None,
     ) -> Sequence[Stored]:
         """See `MemoryAPI.store_many`."""
-        return self._run(self._memory.store_many(memories, idempotency_key=idempotency_key))
+        return self._run(self._memory.store_many(memories, delete=delete, idempotency_key=idempotency_key))
 
     def store_session(
         self,
@@ -129,6 +135,10 @@ class SyncMemory:
     def merge_tags(self, sources: Sequence[str], target: str, /) -> int:
         """See `MemoryAPI.merge_tags`."""
         return self._run(self._memory.merge_tags(sources, target))
+
+    def namespaces(self, where: Filter = Filter(), /) -> Sequence[NamespaceCount]:  # noqa: B008 - immutable
+        """See `MemoryAPI.namespaces`."""
+        return self._run(self._memory.namespaces(where))
 
     def types(self) -> Sequence[TypeCount]:
         """See `MemoryAPI.types`."""

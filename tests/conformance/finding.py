@@ -169,8 +169,8 @@ class Finding:
     async def test_the_filter_restricts_before_k(self, store: MemoryStore) -> None:
         # C022, C024
         query = unit(1)
-        noise = [entry(f"kubernetes rollout {n}", ["noise"], vector=towards(query, 0.9, n)) for n in range(300)]
-        rare = [entry(f"kubernetes rollout note {n}", ["keep"], vector=towards(query, 0.1, n)) for n in range(5)]
+        noise = [entry(f"kubernetes rollout {n}", ["noise"], vector=towards(query, 0.9, n)) for n in range(2, 302)]
+        rare = [entry(f"kubernetes rollout note {n}", ["keep"], vector=towards(query, 0.1, n)) for n in range(2, 7)]
         await store.put(noise + rare, model=MODEL)
         kept = {one.memory.id for one in rare}
         where = Filter(tags=("keep",))

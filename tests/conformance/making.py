@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from retain.core.ports import Change, Entry, Vectors
-from retain.domain.ids import new_id
+from retain.domain.ids import id_of, new_id
 from retain.domain.memory import Memory, Model, Passage
 from retain.domain.text import content_hash
 
@@ -52,6 +52,11 @@ def entry(
     )
     vector = unit(hash(content) & 0xFFFF) if vector is None else vector
     return Entry(replace(memory, **fields), [Passage(0, len(content))], vector[None, :], supersedes)
+
+
+def keyed(content: str, key: str, *, namespace: str = "/", **more: Any) -> Entry:
+    """Return a memory that has a key."""
+    return entry(content, namespace=namespace, key=key, id=id_of(namespace, key), **more)
 
 
 def edit(content: str | None = None, *, vector: Vectors | None = None, after: float = 60, **fields: object) -> Change:

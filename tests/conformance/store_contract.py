@@ -8,9 +8,10 @@ class TestMyStore(StoreContract):
 
 from tests.conformance.changing import Changing
 from tests.conformance.finding import Finding
+from tests.conformance.keying import Keying
 from tests.conformance.storing import Storing
 from tests.conformance.surrounding import Surrounding
 
 
-class StoreContract(Storing, Finding, Surrounding, Changing):
+class StoreContract(Storing, Keying, Finding, Surrounding, Changing):
     """All facts about a store."""

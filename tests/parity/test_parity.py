@@ -53,6 +53,23 @@ async def test_an_exact_duplicate_returns_the_first_and_merges_tags(door: Door) 
     assert second["memory"]["tags"] == ["a", "b"]
 
 
+async def test_a_key_names_a_memory_that_storing_again_replaces(door: Door) -> None:
+    first = await door.store("The flag is off", key="flags/dark", namespace="/a", tags=["x"])
+    second = await door.store("The flag is on", key="flags/dark", namespace="/a")
+    assert (first["created"], second["created"]) == (True, False)
+    assert second["memory"]["id"] == first["memory"]["id"]
+    assert (second["memory"]["key"], second["memory"]["tags"]) == ("flags/dark", [])
+    assert await contents(door) == {"The flag is on"}
+
+
+async def test_metadata_is_asked_by_path_and_operator(door: Door) -> None:
+    await door.store("a low score", metadata={"run": {"score": 0.2}})
+    await door.store("a high score", metadata={"run": {"score": 0.8}})
+    assert await contents(door, metadata={"run.score": {"$gte": 0.5}}) == {"a high score"}
+    with pytest.raises(InvalidInputError, match=r"\$near"):
+        await door.list(metadata={"run.score": {"$near": 1}})
+
+
 async def test_a_correction_is_kept_and_reported(door: Door) -> None:
     first = await door.store("Limit is 100/min")
     second = await door.store("Limit is 250/min")

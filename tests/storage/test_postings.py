@@ -37,7 +37,7 @@ def connections(tmp_path: Path) -> Iterator[list[Connection]]:
 
 
 def put(connection: Connection, *entries: Entry) -> list[str]:
-    written = in_transaction(connection, lambda db: memories.put(db, entries, MODEL, None, START))
+    written = in_transaction(connection, lambda db: memories.put(db, entries, MODEL, None, None, START))
     return [one.memory.id for one in written]
 
 

@@ -150,7 +150,7 @@ async def test_a_newer_schema_is_refused_naming_both_versions(store: SqliteStore
     # Adding a version is what a newer Retain would do.
     await store.aclose()
     foreign(path, "PRAGMA user_version = 99")
-    with pytest.raises(StoreError, match=r"version 99.*up to 2; upgrade retain"):
+    with pytest.raises(StoreError, match=r"version 99.*up to 3; upgrade retain"):
         await open_sqlite(path, clock=lambda: START)
 
 

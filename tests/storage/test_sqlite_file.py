@@ -48,7 +48,7 @@ async def test_migrations_are_recorded_and_a_second_opening_changes_nothing(path
     store = await open_sqlite(path, clock=lambda: START + timedelta(days=1))
     recorded = await store._database.read(lambda db: db.rows("SELECT version, name FROM migration"))
     await store.aclose()
-    assert recorded == [(2, "tables")]
+    assert recorded == [(3, "tables")]
     assert path.read_bytes() == before
 
 

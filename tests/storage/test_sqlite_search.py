@@ -101,7 +101,7 @@ memories = st.fixed_dictionaries(
         "conversation_id": st.sampled_from([None, "c"]),
         "metadata": st.sampled_from([{}, {"k": 1}, {"k": True}, {"k": "1", "j": None}]),
         "occurred_at": st.integers(0, 3).map(lambda day: START + timedelta(days=day)),
-        "archived_at": st.sampled_from([None, None, None, START]),
+        "archived_at": st.sampled_from([None, None, START]),
     }
 )
 filters = st.builds(
@@ -204,7 +204,7 @@ def test_a_reader_from_before_many_deletes_is_answered_by_a_reloaded_index(tmp_p
 
     writer, old, new = (opened(tmp_path / "retain.db", now_ms=0) for _ in range(3))
     entries = [entry(f"text {n}", vector=unit(n)) for n in range(905)]
-    in_transaction(writer, lambda db: put(db, entries, MODEL, None, START))
+    in_transaction(writer, lambda db: put(db, entries, MODEL, None, None, START))
     old.run("BEGIN")
     assert old.count("SELECT count(*) FROM memory") == 905
     ids = tuple(one.memory.id for one in entries[:900])
@@ -254,11 +254,11 @@ def test_a_reader_with_an_older_snapshot_than_the_index_misses_but_never_invents
         return {one.memory.id for one in found}
 
     one, two, three = (entry(f"text {n}", vector=unit(n)) for n in range(3))
-    in_transaction(writer, lambda db: put(db, [one, two], MODEL, None, START))
+    in_transaction(writer, lambda db: put(db, [one, two], MODEL, None, None, START))
     old.run("BEGIN")
     assert look(old) == {one.memory.id, two.memory.id}
     in_transaction(writer, lambda db: delete(db, Filter(ids=(one.memory.id,)), START, None))
-    in_transaction(writer, lambda db: put(db, [three], MODEL, None, START))
+    in_transaction(writer, lambda db: put(db, [three], MODEL, None, None, START))
     new.run("BEGIN")
     assert look(new) == {two.memory.id, three.memory.id}
     assert look(old) == {two.memory.id}

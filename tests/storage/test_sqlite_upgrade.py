@@ -17,7 +17,7 @@ from retain.storage.sqlite.migrations import APPLICATION_ID
 from retain.storage.sqlite.rows import id_text
 from retain.storage.words import pairs, spaced
 from tests.conformance.asking import candidates
-from tests.conformance.making import MODEL, START, edit, entry, unit
+from tests.conformance.making import MODEL, START, edit, entry, keyed, unit
 from tests.storage import schema_1
 from tests.storage.conftest import Open
 
@@ -116,7 +116,7 @@ async def test_nothing_is_lost_when_a_file_of_schema_1_is_opened(current: Sqlite
     assert [event.memory_id for event in await upgraded.events(last - 1, 9, namespace="/")] == [again.memory.id]
     await upgraded.aclose()
     reopened = await open_sqlite(older, clock=lambda: START)
-    assert await reopened._database.read(lambda db: db.rows("SELECT version FROM migration")) == [(1,), (2,)]
+    assert await reopened._database.read(lambda db: db.rows("SELECT version FROM migration")) == [(1,), (2,), (3,)]
     await reopened.aclose()
 
 
@@ -162,4 +162,31 @@ async def test_an_upgrade_that_fails_half_way_leaves_the_file_as_it_was(
         assert db.execute("SELECT count(*) FROM sqlite_schema WHERE name LIKE 'old%'").fetchall() == [(0,)]
     upgraded = await open_sqlite(older, clock=lambda: START)
     assert len(await upgraded.ids(EVERYTHING)) == 6
+    await upgraded.aclose()
+
+
+_TO_2 = (
+    "DROP INDEX memory_once",
+    "ALTER TABLE memory DROP COLUMN own_key",
+    "ALTER TABLE memory DROP COLUMN searchable",
+    """CREATE UNIQUE INDEX memory_once
+       ON memory(substr(content_hash, 1, 16), namespace, coalesce(conversation_id, ''), coalesce(sequence, -1))
+       WHERE superseded_by IS NULL AND archived_at IS NULL""",
+    "UPDATE migration SET version = 2",
+    "PRAGMA user_version = 2",
+)
+
+
+async def test_a_file_of_schema_2_learns_keys(current: SqliteStore, open_store: Open) -> None:
+    before = await told(current)
+    await current.aclose()
+    with closing(apsw.Connection(str(current.path))) as db:
+        for sql in _TO_2:
+            db.execute(sql)
+    upgraded = await open_sqlite(current.path, clock=lambda: START)
+    assert await told(upgraded) == before
+    assert await upgraded.check() == []
+    one, other = [keyed("same text", key) for key in ("a", "b")]
+    assert [stored.created for stored in await upgraded.put([one, other], model=MODEL)] == [True, True]
+    assert await upgraded._database.read(lambda db: db.rows("SELECT version FROM migration")) == [(2,), (3,)]
     await upgraded.aclose()

@@ -30,6 +30,7 @@ VALID: dict[tuple[str, str], dict[str, Any]] = {
     ("get", "/api/tags"): {"params": {"minimum_use": 1}},
     ("post", "/api/tags/rename"): {"json": {"old": "a", "new": "c"}},
     ("post", "/api/tags/merge"): {"json": {"sources": ["b"], "target": "c"}},
+    ("get", "/api/namespaces"): {"params": {"namespace": "/"}},
     ("get", "/api/types"): {},
     ("post", "/api/types"): {"json": {"type": "recipe"}},
     ("get", "/api/stats"): {},
@@ -90,6 +91,7 @@ async def test_the_described_answers_have_just_the_fields_that_are_sent(
         (answers.StatsAnswer, (await rest.get("/api/stats")).json()),
         (answers.RecallAnswer, (await rest.post("/api/memories/search", json={"query": "needle"})).json()),
         (answers.ListingAnswer, (await rest.get("/api/memories")).json()),
+        (answers.NamespacesAnswer, (await rest.get("/api/namespaces")).json()),
         (answers.TypesAnswer, (await rest.get("/api/types")).json()),
     ]
     for model, form in pairs:

@@ -44,6 +44,7 @@ from retain.domain.memory import (
     Memory,
     MemoryFields,
     MemoryPatch,
+    NamespaceCount,
     NewMemory,
     Page,
     Recall,
@@ -102,10 +103,17 @@ class RemoteMemory:
         return stored_from_json(await self._post("memories", body, key=idempotency_key or _new_key()))
 
     async def store_many(
-        self, memories: Iterable[str | NewMemory], /, *, idempotency_key: str | None = None
+        self,
+        memories: Iterable[str | NewMemory],
+        /,
+        *,
+        delete: Sequence[str] = (),
+        idempotency_key: str | None = None,
     ) -> Sequence[Stored]:
         """See `MemoryAPI.store_many`."""
-        body = {"memories": [new_memory_to_wire(as_new_memory(memory, {})) for memory in memories]}
+        body: JsonObject = {"memories": [new_memory_to_wire(as_new_memory(memory, {})) for memory in memories]}
+        if delete:
+            body["delete"] = list(delete)
         form = await self._post("memories/batch", body, key=idempotency_key or _new_key())
         return [stored_from_json(stored) for stored in form["stored"]]
 
@@ -181,6 +189,11 @@ class RemoteMemory:
         """See `MemoryAPI.merge_tags`."""
         body = {"sources": sources if isinstance(sources, str) else list(sources), "target": target}
         return int((await self._post("tags/merge", body, repeatable=False))["changed"])
+
+    async def namespaces(self, where: Filter = Filter(), /) -> Sequence[NamespaceCount]:  # noqa: B008 - immutable
+        """See `MemoryAPI.namespaces`."""
+        form = await self._get("namespaces", filter_to_wire(where))
+        return [NamespaceCount(item["namespace"], item["count"]) for item in form["namespaces"]]
 
     async def types(self) -> Sequence[TypeCount]:
         """See `MemoryAPI.types`."""

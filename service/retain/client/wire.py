@@ -55,6 +55,8 @@ def new_memory_to_wire(new: NewMemory, /) -> JsonObject:
         "sequence": new.sequence,
         "occurred_at": new.occurred_at,
         "supersedes": new.supersedes,
+        "key": new.key,
+        "searchable": new.searchable,
     }
     return {"content": new.content, **fields_to_wire(fields)}
 
@@ -65,7 +67,9 @@ def fields_to_wire(fields: MemoryFields, /) -> JsonObject:
     for name, value in fields.items():
         if name == "occurred_at":
             value = _time(cast("datetime | None", value), name)
-        if value is not None and value not in ("", (), [], {}):
+        if name == "searchable" and value is not None:
+            form[name] = [list(span) for span in cast("Sequence[Sequence[int]]", value)]  # none at all says something
+        elif value is not None and value not in ("", (), [], {}):
             form[name] = _plain(value)
     return form
 

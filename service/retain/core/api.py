@@ -12,6 +12,7 @@ from retain.domain.memory import (
     Memory,
     MemoryFields,
     MemoryPatch,
+    NamespaceCount,
     NewMemory,
     Page,
     Recall,
@@ -48,8 +49,9 @@ class MemoryAPI(Protocol):
         """Store one memory: a `NewMemory`, or its content with the other fields as keywords.
 
         The same text in the same namespace and conversation is stored once: the first memory is returned with
-        `created=False`, and new tags are added to it. A merely similar memory is never dropped, only reported in
-        `similar_to`. With `idempotency_key`, a repeated request has no second effect (kept for 24 hours).
+        `created=False`, and new tags are added to it. With a `key`, the memory of that key is replaced instead. A
+        merely similar memory is never dropped, only reported in `similar_to`. With `idempotency_key`, a repeated
+        request has no second effect (kept for 24 hours).
 
         Raises:
             EmbeddingError: the model failed; nothing was stored.
@@ -59,9 +61,18 @@ class MemoryAPI(Protocol):
         ...
 
     async def store_many(
-        self, memories: Iterable[str | NewMemory], /, *, idempotency_key: str | None = None
+        self,
+        memories: Iterable[str | NewMemory],
+        /,
+        *,
+        delete: Sequence[str] = (),
+        idempotency_key: str | None = None,
     ) -> Sequence[Stored]:
-        """Store up to 1,000 memories in one transaction: all or none, outcomes in order (no `similar_to`)."""
+        """Store up to 1,000 memories in one transaction: all or none, outcomes in order (no `similar_to`).
+
+        `delete` names up to 1,000 memories that are removed first, within the same transaction; ids that name nothing
+        are passed over. With it, `memories` may be empty.
+        """
         ...
 
     async def store_session(
@@ -155,6 +166,10 @@ class MemoryAPI(Protocol):
         Raises:
             NotFoundError: no memory carries any of the sources.
         """
+        ...
+
+    async def namespaces(self, where: Filter = ..., /) -> Sequence[NamespaceCount]:
+        """Return the namespaces that hold matching memories themselves, by name."""
         ...
 
     async def types(self) -> Sequence[TypeCount]:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
@@ -43,10 +44,19 @@ async def cut(embedder: Embedder, memories: Sequence[Memory], /) -> list[list[Pa
     return await asyncio.to_thread(_cut, embedder, memories)
 
 
+_NO_TOKENS: Final = np.empty((0, 2), dtype=np.int32)
+
+
 def _cut(embedder: Embedder, memories: Sequence[Memory]) -> list[list[Passage]]:
     limit = embedder.passage_tokens
     return [
-        split(memory.content, embedder.token_offsets(memory.content), limit=limit, turns=memory.turns)
+        split(
+            memory.content,
+            embedder.token_offsets(memory.content) if memory.searchable != () else _NO_TOKENS,
+            limit=limit,
+            turns=memory.turns,
+            searchable=memory.searchable,
+        )
         for memory in memories
     ]
 

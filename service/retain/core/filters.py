@@ -9,6 +9,7 @@ from retain.core.policy import Principal
 from retain.domain.errors import InvalidInputError, TooLargeError
 from retain.domain.ids import parse_id, shortened
 from retain.domain.memory import STATES, Filter
+from retain.domain.metadata_filter import require_known_operators
 from retain.domain.ontology import known_type, with_subtypes
 from retain.domain.text import normalise_tags
 from retain.domain.time_range import TimeRange, load_zone, parse_time_range
@@ -38,6 +39,8 @@ def resolve_filter(
         raise TooLargeError(f"types has over {MAX_FILTER_VALUES:,} values", field="types")
     if len(where.metadata) > MAX_FILTER_KEYS:
         raise TooLargeError(f"metadata asks for over {MAX_FILTER_KEYS} keys", field="metadata")
+    metadata = clean_metadata(where.metadata)
+    require_known_operators(metadata)
     return principal.narrow(
         replace(
             where,
@@ -52,7 +55,7 @@ def resolve_filter(
             timezone=None,
             agent_id=optional_name(where.agent_id, "agent_id"),
             conversation_id=optional_name(where.conversation_id, "conversation_id"),
-            metadata=clean_metadata(where.metadata),
+            metadata=metadata,
         )
     )
 

@@ -10,8 +10,9 @@ from typing import Any, cast
 
 from retain.core.policy import AGENT_TAG_PREFIX, MAX_AGENT_CHARS, Principal
 from retain.domain.errors import InvalidInputError, TooLargeError
-from retain.domain.ids import new_id, parse_id, shortened
+from retain.domain.ids import id_of, new_id, parse_id, shortened
 from retain.domain.memory import (
+    MAX_KEY_CHARS,
     MAX_METADATA_BYTES,
     MAX_PAGE,
     Memory,
@@ -60,8 +61,9 @@ class Intake:
         """
         content = clean_text(new.content, field="content", limit=self.max_content_chars)
         agent_id = self.principal.agent_for(optional_name(new.agent_id, "agent_id", MAX_AGENT_CHARS))
+        namespace, key = self.principal.namespace_for(new.namespace), _key(new.key)
         return Memory(
-            id=new_id(),
+            id=new_id() if key is None else id_of(namespace, key),
             content=content,
             content_hash=content_hash(content),
             created_at=self.now,
@@ -70,10 +72,12 @@ class Intake:
             type=known_type(new.type, self.types),
             tags=self._tags(new.tags, agent_id),
             metadata=clean_metadata(new.metadata),
-            namespace=self.principal.namespace_for(new.namespace),
+            namespace=namespace,
             agent_id=agent_id,
             conversation_id=optional_name(new.conversation_id, "conversation_id"),
             sequence=_sequence(new.sequence),
+            key=key,
+            searchable=_searchable(new.searchable, content),
             turns=turns,
         )
 
@@ -96,11 +100,15 @@ class Intake:
             agent_id=self.principal.agent_for(optional_name(memory.agent_id, "agent_id", MAX_AGENT_CHARS)),
             conversation_id=optional_name(memory.conversation_id, "conversation_id"),
             sequence=_sequence(memory.sequence),
+            key=_key(memory.key),
+            searchable=_searchable(memory.searchable, memory.content),
             superseded_by=None
             if memory.superseded_by is None
             else parse_id(memory.superseded_by, field="superseded_by"),
         )
         self.principal.require_own_agent_tags(memory.tags)
+        if normal.key is not None and normal.id != id_of(normal.namespace, normal.key):
+            raise InvalidInputError("id does not belong to the key in this namespace", field="id")
         if normal != memory:
             name = next(
                 field.name for field in fields(Memory) if getattr(normal, field.name) != getattr(memory, field.name)
@@ -287,6 +295,33 @@ def _sequence(value: object) -> int | None:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_SEQUENCE:
         raise InvalidInputError(f"sequence must be a whole number from 0, not {shortened(value)}", field="sequence")
     return value
+
+
+def _key(value: object) -> str | None:
+    return None if value is None or value == "" else clean_text(value, field="key", limit=MAX_KEY_CHARS)
+
+
+def _searchable(value: object, content: str) -> tuple[tuple[int, int], ...] | None:
+    if value is None:
+        return None
+    spans: list[tuple[int, int]] = []
+    end = 0
+    for span in cast("Iterable[object]", value if isinstance(value, list | tuple) else [value]):
+        match span:
+            case [int(start), int(stop)] if _are_places(start, stop) and end <= start < stop <= len(content):
+                spans.append((start, stop))
+                end = stop
+            case _:
+                raise InvalidInputError(
+                    f"searchable must be pairs [start, end) within the content, in order and apart, not "
+                    f"{shortened(span)}",
+                    field="searchable",
+                )
+    return tuple(spans)
+
+
+def _are_places(*values: int) -> bool:
+    return not any(isinstance(value, bool) for value in values)
 
 
 def clean_score(value: object, field: str, /) -> float:

@@ -19,6 +19,7 @@ from retain.domain.memory import (
     Listing,
     Memory,
     Model,
+    NamespaceCount,
     Page,
     Passage,
     Similar,
@@ -103,7 +104,8 @@ class Chosen:
 class Change:
     """New values for some fields of a memory, applied in one transaction; None leaves a field as it is.
 
-    `content` comes with its hash, passages and vectors. `fields` holds the plain columns by the name of the
+    `content` comes with its hash, passages and vectors; turns and searchable parts, being places in the old one, go.
+    `fields` holds the plain columns by the name of the
     `Memory` attribute (type, tags, metadata, occurred_at, superseded_by, archived_at), None being a value there.
     """
 
@@ -153,14 +155,22 @@ class MemoryStore(Protocol):
         ...
 
     async def put(
-        self, entries: Sequence[Entry], /, *, model: Model, request: RequestKey | None = None
+        self,
+        entries: Sequence[Entry],
+        /,
+        *,
+        model: Model,
+        request: RequestKey | None = None,
+        delete: Filter | None = None,
     ) -> Sequence[Written]:
         """Write all entries or none, in one transaction, and return the outcome of each in order.
 
-        An entry whose (namespace, conversation_id, sequence, content_hash) an active memory already has is not
-        written: its new tags are added to that memory, which is returned with `created=False`. `supersedes`
-        marks the memory of that id within the same transaction. A `request` seen before writes nothing and
-        returns the first outcome.
+        What matches `delete` is removed first, as `MemoryStore.delete` does. An entry whose (namespace,
+        conversation_id, sequence, content_hash) an active memory already has, both without a key, is not written: its
+        new tags are added to that memory, which is returned with `created=False`. An entry with a key whose id is
+        there replaces all but `created_at` and makes the memory active; it is returned with `created=False`.
+        `supersedes` marks the memory of that id within the same transaction. A `request` seen before writes nothing
+        and returns the first outcome.
 
         Raises:
             ModelMismatchError: the store holds vectors of another model.
@@ -233,6 +243,10 @@ class MemoryStore(Protocol):
 
     async def retag(self, sources: Sequence[str], target: str, where: Filter, /, *, at: datetime) -> int:
         """Replace the `sources` tags by `target` in what matches `where`; return how many memories changed."""
+        ...
+
+    async def namespaces(self, where: Filter, /) -> Sequence[NamespaceCount]:
+        """Return the namespaces that hold matching memories themselves, by name."""
         ...
 
     async def types(self, where: Filter, /) -> Sequence[TypeCount]:

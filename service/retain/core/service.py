@@ -43,6 +43,7 @@ from retain.domain.memory import (
     MemoryFields,
     MemoryPatch,
     Model,
+    NamespaceCount,
     NewMemory,
     Page,
     Recall,
@@ -134,19 +135,27 @@ class MemoryService:
         return Stored(written.memory, written.created, similar)
 
     async def store_many(
-        self, memories: Iterable[str | NewMemory], /, *, idempotency_key: str | None = None
+        self,
+        memories: Iterable[str | NewMemory],
+        /,
+        *,
+        delete: Sequence[str] = (),
+        idempotency_key: str | None = None,
     ) -> list[Stored]:
         """See `MemoryAPI.store_many`."""
         news = [as_new_memory(memory, {}) for memory in memories]
         intake = await self._intake()
-        if not news:
+        if not news and not delete:
             raise InvalidInputError("memories is empty; give at least one", field="memories")
-        if len(news) > MAX_BATCH:
-            raise TooLargeError(f"a batch holds up to {MAX_BATCH:,} memories, not {len(news):,}", field="memories")
+        for field, items in (("memories", news), ("delete", delete)):
+            if len(items) > MAX_BATCH:
+                raise TooLargeError(f"a batch holds up to {MAX_BATCH:,} {field}, not {len(items):,}", field=field)
         prepared = [at_place(intake.memory, new, place) for place, new in enumerate(news)]
         for new, memory in zip(news, prepared, strict=True):
             await self._require_successor(memory.namespace, new.supersedes, "supersedes")
-        return await self._put(prepared, [id_superseded_by(new) for new in news], self._request(idempotency_key, news))
+        going = await self._resolve(replace(EVERYTHING, ids=tuple(delete))) if delete else None
+        request = self._request(idempotency_key, news, *([list(delete)] if delete else []))
+        return await self._put(prepared, [id_superseded_by(new) for new in news], request, going)
 
     async def store_session(
         self,
@@ -161,7 +170,7 @@ class MemoryService:
         if mode not in ("turn", "session"):
             raise InvalidInputError(f"mode must be turn or session, not {shortened(mode)}", field="mode")
         as_new_memory("", fields)
-        if placed := fields.keys() & {"sequence", "supersedes"}:
+        if placed := fields.keys() & {"sequence", "supersedes", "key", "searchable"}:
             raise InvalidInputError(f"{min(placed)} can't be said of a whole session", field=min(placed))
         request = self._request(idempotency_key, list(turns), mode, fields)
         intake = await self._intake()
@@ -178,10 +187,14 @@ class MemoryService:
         return StoredSession(conversation_id, tuple(await self._put(prepared, None, request)))
 
     async def _put(
-        self, prepared: list[Memory], supersedes: list[str | None] | None, request: RequestKey | None
+        self,
+        prepared: list[Memory],
+        supersedes: list[str | None] | None,
+        request: RequestKey | None,
+        going: Filter | None = None,
     ) -> list[Stored]:
         made, model = await entries(self._embedder, prepared, supersedes)
-        written = await self._store.put(made, model=model, request=request)
+        written = await self._store.put(made, model=model, request=request, delete=going)
         return [Stored(outcome.memory, outcome.created) for outcome in written]
 
     async def _require_successor(self, namespace: str, other: str | None, field: str) -> None:
@@ -272,7 +285,8 @@ class MemoryService:
         if "content" not in fields:
             return Change(now, fields), None
         content = cast("str", fields.pop("content"))
-        renewed = replace(memory, content=content, content_hash=content_hash(content), turns=())
+        searchable = None if memory.searchable else memory.searchable  # parts are places in the old content
+        renewed = replace(memory, content=content, content_hash=content_hash(content), turns=(), searchable=searchable)
         (made,), model = await entries(self._embedder, [renewed])
         return Change(now, fields, content, renewed.content_hash, made.passages, made.vectors), model
 
@@ -320,6 +334,10 @@ class MemoryService:
         if not changed:
             raise NotFoundError(f"no memory carries the tag {', '.join(map(shortened, old))}", field="sources")
         return changed
+
+    async def namespaces(self, where: Filter = Filter(), /) -> Sequence[NamespaceCount]:  # noqa: B008 - immutable
+        """See `MemoryAPI.namespaces`."""
+        return await self._store.namespaces(await self._resolve(where))
 
     async def types(self) -> Sequence[TypeCount]:
         """See `MemoryAPI.types`."""

@@ -14,6 +14,7 @@ from retain.domain.memory import (
     Listing,
     Memory,
     Model,
+    NamespaceCount,
     Recall,
     Similar,
     Stats,
@@ -39,7 +40,7 @@ def _optional_time(value: datetime | None) -> str | None:
 
 
 def memory_to_json(memory: Memory) -> JsonObject:
-    """Return all fields of a memory; `turns` only where there are some."""
+    """Return all fields of a memory; `searchable` and `turns` only where they say something."""
     form: JsonObject = {
         "id": memory.id,
         "content": memory.content,
@@ -51,12 +52,15 @@ def memory_to_json(memory: Memory) -> JsonObject:
         "agent_id": memory.agent_id,
         "conversation_id": memory.conversation_id,
         "sequence": memory.sequence,
+        "key": memory.key,
         "created_at": time_to_json(memory.created_at),
         "updated_at": time_to_json(memory.updated_at),
         "occurred_at": time_to_json(memory.occurred_at),
         "superseded_by": memory.superseded_by,
         "archived_at": _optional_time(memory.archived_at),
     }
+    if memory.searchable is not None:
+        form["searchable"] = [list(span) for span in memory.searchable]
     if memory.turns:
         form["turns"] = [
             {
@@ -87,6 +91,8 @@ def memory_from_json(form: Mapping[str, Any]) -> Memory:
         agent_id=_optional_text(form, "agent_id"),
         conversation_id=_optional_text(form, "conversation_id"),
         sequence=_optional_int(form, "sequence"),
+        key=_optional_text(form, "key"),
+        searchable=None if form.get("searchable") is None else tuple(map(_span, _list(form, "searchable"))),
         created_at=_time(form, "created_at"),
         updated_at=_time(form, "updated_at"),
         occurred_at=_time(form, "occurred_at"),
@@ -94,6 +100,14 @@ def memory_from_json(form: Mapping[str, Any]) -> Memory:
         archived_at=None if form.get("archived_at") is None else _time(form, "archived_at"),
         turns=tuple(_turn_from_json(turn) for turn in _list(form, "turns")),
     )
+
+
+def _span(form: Any) -> tuple[int, int]:
+    match form:
+        case [int(start), int(end)]:
+            return start, end
+        case _:
+            raise InvalidInputError("searchable must hold pairs [start, end)", field="searchable")
 
 
 def _turn_from_json(form: Any) -> TurnSpan:
@@ -203,6 +217,11 @@ def deleted_to_json(deleted: Deleted) -> JsonObject:
 def tag_count_to_json(count: TagCount) -> JsonObject:
     """Return a tag and its use."""
     return {"tag": count.tag, "count": count.count}
+
+
+def namespace_count_to_json(count: NamespaceCount) -> JsonObject:
+    """Return a namespace and its use."""
+    return {"namespace": count.namespace, "count": count.count}
 
 
 def type_count_to_json(count: TypeCount) -> JsonObject:

@@ -27,6 +27,8 @@ MAX_PAGE = 1_000
 """Most memories one page of a listing holds."""
 MAX_BATCH = 1_000
 """Most memories one call stores in one transaction."""
+MAX_KEY_CHARS = 500
+"""Longest key, in characters."""
 MAX_METADATA_BYTES = 65_536
 """Largest metadata, in bytes of its JSON form."""
 
@@ -51,6 +53,8 @@ class Memory:
         content_hash: SHA-256 of the NFC form of `content`.
         occurred_at: When it happened; time filters use it. Equals `created_at` unless the caller said otherwise.
         sequence: Place within the conversation, from 0.
+        key: The name its owner gave it, unique in the namespace; None for most.
+        searchable: The parts [start, end) of the content that search sees; None for all of it, () for none.
         turns: For a memory that holds a whole session: where each of its turns lies.
         superseded_by: Id of the memory that replaced this one. Such memories are hidden unless asked for.
         archived_at: When it was put away. Such memories are hidden unless asked for.
@@ -69,6 +73,8 @@ class Memory:
     agent_id: str | None = None
     conversation_id: str | None = None
     sequence: int | None = None
+    key: str | None = None
+    searchable: tuple[tuple[int, int], ...] | None = None
     turns: tuple[TurnSpan, ...] = ()
     superseded_by: str | None = None
     archived_at: datetime | None = None
@@ -93,6 +99,8 @@ class MemoryFields(TypedDict, total=False):
     sequence: int | None
     occurred_at: datetime | None
     supersedes: str | None
+    key: str | None
+    searchable: Sequence[tuple[int, int]] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +111,11 @@ class NewMemory:
         type: A known type; None means "observation".
         namespace: None means the caller's own namespace ("/" for the local user).
         agent_id: Also adds the tag `agent:<id>`.
-        supersedes: Id of the memory that this one replaces.
+        supersedes: Id of the memory that this one replaces, which is kept as superseded.
+        key: Your own name for the memory, unique in its namespace. Storing again under the same key replaces the
+            memory: all fields are the new ones, id and `created_at` stay. Two keys may hold the same text.
+        searchable: Parts of the content that search sees, as characters [start, end) in order; each is embedded on
+            its own. None means all of it, an empty sequence none: such a memory is listed and never found.
     """
 
     content: str
@@ -116,6 +128,8 @@ class NewMemory:
     sequence: int | None = None
     occurred_at: datetime | None = None
     supersedes: str | None = None
+    key: str | None = None
+    searchable: Sequence[tuple[int, int]] | None = None
 
 
 class Unset(Enum):
@@ -153,7 +167,8 @@ class Filter:
         since, until: `occurred_at` in [since, until).
         time: The same as words, such as "last week"; can't be combined with `since` or `until`.
         timezone: Zone for `time`: an IANA name or an offset such as "+02:00". None: the service's setting.
-        metadata: Top-level keys that must equal these values.
+        metadata: What fields of the metadata must be, by path: {"source": "wiki", "run.score": {"$gte": 0.5}}.
+            Operators are in `retain.domain.metadata_filter`.
         states: By default only active memories: not superseded and not archived.
     """
 
@@ -244,7 +259,11 @@ class Similar:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The outcome of a store. `created` is False when the same text was there already (new tags were added to it)."""
+    """The outcome of a store.
+
+    `created` is False when the same text was there already (new tags were added to it), or a memory of that key (it
+    was replaced).
+    """
 
     memory: Memory
     created: bool
@@ -286,6 +305,14 @@ class TagCount:
     """A tag and the number of memories that carry it."""
 
     tag: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceCount:
+    """A namespace and the number of memories directly in it."""
+
+    namespace: str
     count: int
 
 

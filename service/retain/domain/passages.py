@@ -43,14 +43,15 @@ def split(
     *,
     limit: int,
     turns: Sequence[TurnSpan] = (),
+    searchable: Sequence[tuple[int, int]] | None = None,
     target: int = TARGET_TOKENS,
 ) -> list[Passage]:
     """Cut `text` into passages, in reading order.
 
-    Every character that is not white space lies in a passage, and no passage begins or ends with white space.
-    Passages end between paragraphs, sentences or lines where they can; a sentence that is too long is cut between
-    clauses or words, and an unbroken run between characters, with the end of one repeated at the start of the
-    next. The parts of a text are of about equal length. Pure, deterministic and linear in the length of the text.
+    Every character to be searched that is not white space lies in a passage, and no passage begins or ends with white
+    space. Passages end between paragraphs, sentences or lines where they can; a sentence that is too long is cut
+    between clauses or words, and an unbroken run between characters, with the end of one repeated at the start of
+    the next. The parts of a text are of about equal length. Pure, deterministic and linear in the length of the text.
 
     Args:
         text: The content.
@@ -59,6 +60,7 @@ def split(
         limit: Most tokens that the model reads at once, at least 1.
         turns: Where the turns of a session lie. No passage holds parts of two turns; text between two turns
             (a role label) goes with the later one.
+        searchable: The parts [start, end) to cut, each for itself, instead of all of the text.
         target: Up to how many tokens sentences are put together. A passage has at most `SENTENCE_TOKENS` (or
             `target` or `limit`, if that is larger or smaller), more only where a single character has more.
 
@@ -71,7 +73,8 @@ def split(
     if limit < 1 or target < 1:
         raise ValueError(f"a passage needs at least one token, not limit={limit}, target={target}")
     cutter = _Cutter(text, token_offsets, min(limit, target), min(limit, max(target, SENTENCE_TOKENS)))
-    return [passage for start, end in _regions(text, turns) for passage in cutter.cut(start, end)]
+    regions = _regions(text, turns) if searchable is None else searchable
+    return [passage for start, end in regions for passage in cutter.cut(start, end)]
 
 
 def _regions(text: str, turns: Sequence[TurnSpan]) -> Iterator[tuple[int, int]]:

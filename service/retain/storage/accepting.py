@@ -13,7 +13,7 @@ _HASH = re.compile("[0-9a-f]{64}")
 
 def require_storable(memory: Memory, /) -> None:
     """Raise InvalidInputError when a field of `memory` has no form on disk."""
-    for name in ("id", "content", "namespace", "type", "agent_id", "conversation_id", "superseded_by"):
+    for name in ("id", "content", "namespace", "type", "agent_id", "conversation_id", "key", "superseded_by"):
         require_text(getattr(memory, name), name)
     require_texts(memory.tags, "tags")
     require_texts((turn.role for turn in memory.turns), "turns")

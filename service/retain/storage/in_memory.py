@@ -37,6 +37,7 @@ from retain.domain.memory import (
     Listing,
     Memory,
     Model,
+    NamespaceCount,
     Page,
     Passage,
     Similar,
@@ -96,8 +97,9 @@ class InMemoryStore:
         return self._model if self._kept else None
 
     async def put(
-        self, entries: Sequence[Entry], /, *, model: Model, request: RequestKey | None = None
-    ) -> list[Written]:
+        self, entries: Sequence[Entry], /, *, model: Model, request: RequestKey | None = None,
+        delete: Filter | None = None,
+    ) -> list[Written]:  # fmt: skip
         """See `MemoryStore.put`."""
         with self._lock:
             self._require_open()
@@ -107,6 +109,8 @@ class InMemoryStore:
             try:
                 if entries:
                     self._adopt(model)
+                if delete is not None:
+                    self._bury(self._matching(delete), self._clock())
                 done = [self._put_one(entry, model) for entry in entries]
             except BaseException:
                 self._kept, self._events, self._model, self._tombstones = before
@@ -132,7 +136,8 @@ class InMemoryStore:
         memory = replace(entry.memory, **{name: to_the_ms(getattr(entry.memory, name)) for name in TIMES})
         if entry.supersedes is not None and entry.supersedes not in self._kept:
             raise NotFoundError(f"supersedes names the memory {entry.supersedes}, which does not exist")
-        twin = self._twin(memory, apart_from=entry.supersedes)
+        same_key = self._kept.get(memory.id) if memory.key is not None else None
+        twin = self._twin(memory, apart_from=entry.supersedes) if same_key is None else None
         if entry.supersedes is not None:
             old = self._kept[entry.supersedes]
             self._save(old, updated_at=memory.updated_at, superseded_by=twin.memory.id if twin else memory.id)
@@ -141,6 +146,11 @@ class InMemoryStore:
             if new:
                 self._save(twin, updated_at=memory.updated_at, tags=(*twin.memory.tags, *new))
             return twin.memory.id, False
+        if same_key is not None:
+            memory = replace(memory, created_at=same_key.memory.created_at)
+            self._kept[memory.id] = self._indexed(memory, entry.passages, entry.vectors, model)
+            self._note("updated", memory, memory.updated_at)
+            return memory.id, False
         if memory.id in self._kept:
             raise ConflictError(f"a memory with the id {memory.id} exists already", field="id")
         stone = self._tombstones.get(memory.id)
@@ -215,6 +225,7 @@ class InMemoryStore:
                     fields[name] = to_the_ms(moment)
             if change.content is not None:
                 fields |= {"content": change.content, "content_hash": change.content_hash, "turns": ()}
+                fields["searchable"] = None if old.memory.searchable else old.memory.searchable
             memory = replace(old.memory, updated_at=to_the_ms(change.updated_at), **cast("dict[str, Any]", fields))
             self._require_no_circle(memory)
             if self._twin(memory, apart_from=memory.id) is not None:
@@ -245,11 +256,14 @@ class InMemoryStore:
                     f"{len(going)} memories match, not the expected {expected}; nothing was deleted",
                     field="expected_count",
                 )
-            for memory in going:
-                del self._kept[memory.id]
-                self._tombstones[memory.id] = Tombstone(memory.id, memory.content_hash, memory.namespace, to_the_ms(at))
-                self._note("deleted", memory, to_the_ms(at))
+            self._bury(going, at)
             return [memory.id for memory in going]
+
+    def _bury(self, going: Sequence[Memory], at: datetime) -> None:
+        for memory in going:
+            del self._kept[memory.id]
+            self._tombstones[memory.id] = Tombstone(memory.id, memory.content_hash, memory.namespace, to_the_ms(at))
+            self._note("deleted", memory, to_the_ms(at))
 
     async def ids(self, where: Filter, /) -> list[str]:
         """See `MemoryStore.ids`."""
@@ -341,6 +355,11 @@ class InMemoryStore:
                 renamed = dict.fromkeys(target if tag in old else tag for tag in memory.tags)
                 self._save(self._kept[memory.id], tags=tuple(renamed), updated_at=to_the_ms(at))
             return len(changed)
+
+    async def namespaces(self, where: Filter, /) -> list[NamespaceCount]:
+        """See `MemoryStore.namespaces`."""
+        counts = Counter(memory.namespace for memory in self._matching(where))
+        return [NamespaceCount(path, counts[path]) for path in sorted(counts)]
 
     async def types(self, where: Filter, /) -> list[TypeCount]:
         """See `MemoryStore.types`."""

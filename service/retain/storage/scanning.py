@@ -13,9 +13,10 @@ from retain.core.ports import Chosen, Vectors
 from retain.domain.errors import InvalidInputError
 from retain.domain.ids import parse_id
 from retain.domain.memory import Filter, Memory, Passage
+from retain.domain.metadata_filter import metadata_matches
 from retain.domain.scoring import REACH, Values, cosines
 from retain.domain.text import ROOT, is_within
-from retain.storage.words import Terms, metadata_matches, spellings, total_weight, weight
+from retain.storage.words import Terms, spellings, total_weight, weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,8 @@ def to_the_ms(moment: datetime | None) -> Any:
 
 def identity(memory: Memory) -> tuple[object, ...]:
     """Return what no two active memories share."""
+    if memory.key is not None:
+        return (memory.id,)
     return memory.namespace, memory.conversation_id or "", memory.sequence, memory.content_hash
 
 

@@ -4,9 +4,8 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
 
 from retain.domain.scoring import ABSENT_SHARE
 
@@ -104,20 +103,3 @@ def total_weight(weights: Sequence[float], matching: Sequence[int], /) -> float:
 def canonical_json(value: object, /) -> str:
     """Return compact JSON: the form in which metadata is kept."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def metadata_matches(metadata: Mapping[str, Any], wanted: Mapping[str, Any], /) -> bool:
-    """Whether `metadata` has all top-level keys of `wanted` with equal JSON values; true is not 1."""
-    return all(key in metadata and _equal(metadata[key], value) for key, value in wanted.items())
-
-
-def _equal(one: object, other: object) -> bool:
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        left, right = cast("Mapping[str, object]", one), cast("Mapping[str, object]", other)
-        return left.keys() == right.keys() and all(_equal(left[key], right[key]) for key in left)
-    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        here, there = cast("Sequence[object]", one), cast("Sequence[object]", other)
-        return len(here) == len(there) and all(map(_equal, here, there))
-    return one == other

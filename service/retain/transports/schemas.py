@@ -4,6 +4,7 @@ Descriptions are short because MCP shows them to every agent.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Annotated, Literal, TypeVar, cast
 
 from pydantic import Field, WithJsonSchema
@@ -27,6 +28,7 @@ from retain.domain.time_range import load_zone
 from retain.transports.wire import (
     JsonMap,
     Number,
+    OptionalSpans,
     OptionalWhole,
     Texts,
     Whole,
@@ -54,7 +56,9 @@ class FilterFields(Wire):
     timezone: str = Field("", description='Zone for times, as "Europe/Berlin"')
     agent_id: str = ""
     conversation_id: str = ""
-    metadata: JsonMap = Field(default_factory=dict, description="Top-level keys that must equal")
+    metadata: JsonMap = Field(
+        default_factory=dict, description='Fields that must equal, or {"run.score": {"$gte": 0.5}}'
+    )
     states: Texts = Field("", description="active (default), superseded, archived")
 
     def to_filter(self) -> Filter:
@@ -131,6 +135,7 @@ class NewMemoryFields(Wire):
     sequence: OptionalWhole = Field(None, description="Place in the conversation, from 0")
     occurred_at: WireTime = Field("", description="When it happened; default now")
     supersedes: str = Field("", description="Id of the memory this replaces")
+    key: str = Field("", description="Your name for it: storing again under it replaces it")
 
     def to_new_memory(self) -> NewMemory:
         """Return the memory to store.
@@ -149,13 +154,31 @@ class NewMemoryFields(Wire):
             sequence=self.sequence,
             occurred_at=to_instant(self.occurred_at, "occurred_at"),
             supersedes=self.supersedes or None,
+            key=self.key or None,
         )
+
+
+class IndexedMemoryFields(NewMemoryFields):
+    """A memory to store, with what only programs say of it."""
+
+    searchable: OptionalSpans = Field(
+        None, description="Parts [start, end) of content that search sees; none at all when empty, all by default"
+    )
+
+    def to_new_memory(self) -> NewMemory:
+        """Return the memory to store.
+
+        Raises:
+            InvalidInputError: `occurred_at` is no time.
+        """
+        return replace(super().to_new_memory(), searchable=self.searchable)
 
 
 class BatchFields(Wire):
     """Several memories, stored in one transaction."""
 
-    memories: list[NewMemoryFields] = Field(description="Up to 1000")
+    memories: list[IndexedMemoryFields] = Field(description="Up to 1000; may be empty with delete")
+    delete: Texts = Field("", description="Ids to remove first, in the same transaction")
 
     def to_new_memories(self) -> list[NewMemory]:
         """Return the memories to store; an error names the place of the faulty one."""

@@ -59,6 +59,10 @@ WireTime = Annotated[float | str, PlainValidator(_time), WithJsonSchema({"type":
 """RFC 3339, a date, or seconds since 1970."""
 Whole = Annotated[int, BeforeValidator(_no_bool)]
 OptionalWhole = Annotated[int | None, BeforeValidator(_no_bool), WithJsonSchema({"type": "integer"})]
+OptionalSpans = Annotated[
+    list[tuple[Whole, Whole]] | None,
+    WithJsonSchema({"type": "array", "items": {"type": "array", "items": {"type": "integer"}}}),
+]
 Number = Annotated[float, BeforeValidator(_no_bool)]
 JsonMap = Annotated[dict[str, Any], BeforeValidator(_object_in_text), WithJsonSchema({"type": "object"})]
 

@@ -18,8 +18,9 @@ import sqlite_vec
 from numpy.typing import NDArray
 
 from retain.domain.errors import InvalidInputError, StoreError
+from retain.domain.metadata_filter import metadata_matches
 from retain.storage.sqlite.failures import BUSY_TIMEOUT_MS, closed, failures_explained
-from retain.storage.words import STOP_WORDS, metadata_matches, pairs, spaced
+from retain.storage.words import STOP_WORDS, pairs, spaced
 
 T = TypeVar("T")
 Value: TypeAlias = int | float | bytes | str | None

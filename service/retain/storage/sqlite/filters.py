@@ -6,6 +6,7 @@ from datetime import datetime
 from itertools import islice
 
 from retain.domain.memory import STATES, Filter, State
+from retain.domain.metadata_filter import certain_part
 from retain.domain.text import ROOT
 from retain.storage.sqlite.connection import Connection, Value, blobs
 from retain.storage.sqlite.rows import STATE_NUMBERS, id_blob, to_ms
@@ -169,9 +170,10 @@ def _names(tags: Iterable[str] | str) -> list[str]:
 def _add_metadata(made: Condition, wanted: Mapping[str, object]) -> None:
     if not wanted:
         return
-    for key, value in islice(wanted.items(), _MOST_PARTS):
-        made.add("instr(memory.metadata, ?)", f"{canonical_json(key)}:{_certain_start(value)}")
-    made.add("retain_matches(memory.metadata, ?)", canonical_json(dict(wanted)))
+    for path, value in islice(wanted.items(), _MOST_PARTS):
+        if part := certain_part(path, value):
+            made.add("instr(memory.metadata, ?)", f"{canonical_json(part[0])[1:]}:{_certain_start(part[1])}")
+    made.add("retain_matches(coalesce(memory.metadata, '{}'), ?)", canonical_json(dict(wanted)))
 
 
 def _certain_start(value: object) -> str:

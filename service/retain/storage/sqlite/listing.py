@@ -8,7 +8,7 @@ from math import isqrt
 
 from retain.domain.errors import InvalidInputError
 from retain.domain.ids import parse_id
-from retain.domain.memory import ACTIVE, Filter, Listing, Page, Stats, TypeCount, counted_types
+from retain.domain.memory import ACTIVE, Filter, Listing, NamespaceCount, Page, Stats, TypeCount, counted_types
 from retain.domain.ontology import OwnType
 from retain.domain.text import ROOT, is_within
 from retain.storage.sqlite import meta
@@ -116,6 +116,23 @@ def ids(connection: Connection, where: Filter, /) -> list[str]:
         f"SELECT id FROM memory WHERE {matching.sql} ORDER BY created_at DESC, id DESC", matching.values
     )
     return [id_text(row[0]) for row in rows]
+
+
+def namespaces(connection: Connection, where: Filter, /) -> list[NamespaceCount]:
+    """Return the namespaces that hold matching memories themselves, by name."""
+    if narrowing(connection, where).parts:
+        matching = condition(connection, where)
+        sql, values = (
+            f"SELECT namespace, count(*) AS n FROM memory WHERE {matching.sql} GROUP BY namespace",
+            matching.values,
+        )
+    else:  # what the counters know
+        states = " + ".join(sorted(where.states))
+        sql, values = f"SELECT key AS namespace, {states} AS n FROM namespace WHERE n > 0", []
+    rows = connection.rows(
+        f"SELECT path, n FROM ({sql}) AS used JOIN namespace ON namespace.key = used.namespace ORDER BY path", values
+    )
+    return [NamespaceCount(path, n) for path, n in rows if is_within(path, where.namespace or ROOT)]
 
 
 def types(connection: Connection, where: Filter, /) -> list[TypeCount]:

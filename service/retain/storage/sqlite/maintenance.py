@@ -20,7 +20,7 @@ _COUNTED: tuple[tuple[str, str, bool, str], ...] = (
         "memories-without-passages",
         "memories that no search finds; retain doctor --repair embeds them again",
         False,
-        "SELECT count(*) FROM memory WHERE key NOT IN (SELECT memory FROM passage)",
+        "SELECT count(*) FROM memory WHERE key NOT IN (SELECT memory FROM passage) AND searchable IS NOT '[]'",
     ),
     (
         "tag-counts-differ",

@@ -23,17 +23,21 @@ from retain.storage.sqlite.rows import (
     metadata_text,
     optional_id,
     optional_ms,
+    overwrite,
     to_ms,
 )
 from retain.storage.sqlite.tags import add_tags, give_tags, set_tags
 
 
 def put(
-    connection: Connection, entries: Sequence[Entry], model: Model, request: RequestKey | None, now: datetime, /
-) -> list[Written]:
-    """Write all entries; see `MemoryStore.put`."""
+    connection: Connection, entries: Sequence[Entry], model: Model, request: RequestKey | None, going: Filter | None,
+    now: datetime, /,
+) -> list[Written]:  # fmt: skip
+    """Write all entries, once what is `going` has gone; see `MemoryStore.put`."""
     if request is not None and (outcome := requests.outcome(connection, request, to_ms(now))) is not None:
         return outcome
+    if going is not None:
+        delete(connection, going, now, None)
     written = _put_all(connection, entries, model) if entries else []
     if request is not None:
         requests.remember(connection, request, [(one.memory.id, one.created) for one in written], to_ms(now))
@@ -71,7 +75,7 @@ def _stand_alone(connection: Connection, entries: Sequence[Entry], namespaces: M
     alone: list[bool] = []
     for entry in entries:
         own: set[object] = {id_blob(entry.memory.id)}
-        if entry.memory.state == "active":
+        if entry.memory.state == "active" and entry.memory.key is None:
             own.add(_place(entry.memory, namespaces))
         alone.append(entry.supersedes is None and taken.isdisjoint(own))
         taken |= own
@@ -81,11 +85,12 @@ def _stand_alone(connection: Connection, entries: Sequence[Entry], namespaces: M
 _PLACES = """
     SELECT substr(content_hash, 1, 16), namespace, coalesce(conversation_id, ''), coalesce(sequence, -1)
     FROM memory
-    WHERE substr(content_hash, 1, 16) IN carray(?) AND superseded_by IS NULL AND archived_at IS NULL"""
+    WHERE substr(content_hash, 1, 16) IN carray(?)
+      AND superseded_by IS NULL AND archived_at IS NULL AND own_key IS NULL"""
 
 
 def _place(memory: Memory, namespaces: Mapping[str, int]) -> tuple[bytes, int, str, int]:
-    """Return what no two active memories have in common, by the index `memory_once`."""
+    """Return what no two active memories without a key have in common, by the index `memory_once`."""
     sequence = -1 if memory.sequence is None else memory.sequence
     return _half_hash(memory), namespaces[memory.namespace], memory.conversation_id or "", sequence
 
@@ -108,6 +113,11 @@ def _add(connection: Connection, entries: Sequence[Entry], namespaces: Mapping[s
 def _put_one(connection: Connection, entry: Entry, namespaces: Mapping[str, int]) -> tuple[str, bool]:
     memory = entry.memory
     replaced = _key_to_supersede(connection, entry)
+    if memory.key is not None and (key := key_of(connection, memory.id)) is not None:
+        if replaced is not None:
+            _mark_superseded(connection, replaced, memory.id, to_ms(memory.updated_at))
+        _overwrite(connection, key, entry, namespaces[memory.namespace])
+        return memory.id, False
     twin = _twin(connection, memory, namespaces, replaced) if memory.state == "active" else None
     if replaced is not None:
         _mark_superseded(connection, replaced, memory.id if twin is None else twin[1], to_ms(memory.updated_at))
@@ -120,6 +130,16 @@ def _put_one(connection: Connection, entry: Entry, namespaces: Mapping[str, int]
     _claim_id(connection, memory.id, namespaces[memory.namespace])
     _add(connection, [entry], namespaces)
     return memory.id, True
+
+
+def _overwrite(connection: Connection, key: int, entry: Entry, namespace: int) -> None:
+    """Put an entry in the place of the memory that has its key."""
+    memory = entry.memory
+    passages.remove_passages(connection, key)
+    overwrite(connection, key, memory, namespace)
+    set_tags(connection, key, memory.tags)
+    passages.add_passages(connection, {key: Cut.of(entry)})
+    changes.record(connection, "updated", key, to_ms(memory.updated_at))
 
 
 def _claim_id(connection: Connection, id_: str, namespace: int) -> None:
@@ -154,11 +174,14 @@ def key_of(connection: Connection, id_: str, /) -> int | None:
 def _twin(
     connection: Connection, memory: Memory, namespaces: Mapping[str, int], apart_from: int | None
 ) -> tuple[int, str] | None:
-    """Return the active memory that has the same text in the same place."""
+    """Return the active memory that has the same text in the same place, where neither has a key."""
+    if memory.key is not None:
+        return None
     rows = connection.rows(
         """SELECT key, id FROM memory
            WHERE substr(content_hash, 1, 16) = ? AND namespace = ? AND coalesce(conversation_id, '') = ?
-             AND coalesce(sequence, -1) = ? AND superseded_by IS NULL AND archived_at IS NULL AND key IS NOT ?""",
+             AND coalesce(sequence, -1) = ? AND superseded_by IS NULL AND archived_at IS NULL AND own_key IS NULL
+             AND key IS NOT ?""",
         (*_place(memory, namespaces), apart_from),
     )
     return (rows[0][0], id_text(rows[0][1])) if rows else None
@@ -201,8 +224,9 @@ def _replace_content(
     cut = Cut(change.content, change.passages, change.vectors)
     passages.require_vectors([cut], model)
     passages.remove_passages(connection, key)
-    columns["turns"] = None  # they are places in the old content
+    columns["turns"] = None  # they are places in the old content, as the parts that are searched
     _set(connection, id_, columns)
+    connection.run("UPDATE memory SET searchable = NULL WHERE key = ? AND searchable <> '[]'", (key,))
     passages.add_passages(connection, {key: cut})
 
 

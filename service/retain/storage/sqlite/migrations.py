@@ -28,10 +28,13 @@ class Migration:
     apply: str | Callable[[Connection], None]
 
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 NEW = (Migration(SCHEMA_VERSION, "tables", TABLES),)
 """What makes a new file."""
-UPGRADES: tuple[Migration, ...] = (Migration(2, "16-byte ids, vectors within passages", upgrades.from_1),)
+UPGRADES: tuple[Migration, ...] = (
+    Migration(2, "16-byte ids, vectors within passages", upgrades.from_1),
+    Migration(3, "keys of their own, parts that are searched", upgrades.from_2),
+)
 """What brings an older file up to date."""
 
 

@@ -56,6 +56,8 @@ def add_passages(connection: Connection, cuts: Mapping[int, Cut], /) -> None:
     The words go last: whatever fires a trigger makes the full-text indexes write down what they have collected.
     """
     first = connection.highest_key("passage") + 1
+    if not any(cut.passages for cut in cuts.values()):
+        return
     parts = [(memory, cut.content, passage) for memory, cut in cuts.items() for passage in cut.passages]
     embedded = embeddings(np.concatenate([cut.vectors for cut in cuts.values()]))
     connection.run_each(
@@ -77,7 +79,7 @@ def unsearchable(connection: Connection, limit: int, /) -> list[Memory]:
     """Return some memories that have content and no passages, oldest first."""
     rows = connection.rows(
         """SELECT key FROM memory WHERE key NOT IN (SELECT memory FROM passage) AND content <> ''
-           ORDER BY key LIMIT ?""",
+             AND searchable IS NOT '[]' ORDER BY key LIMIT ?""",
         (limit,),
     )
     return list(memories_by_key(connection, [row[0] for row in rows]).values())

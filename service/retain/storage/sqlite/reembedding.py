@@ -53,6 +53,8 @@ def _require_under_way(connection: Connection, model: Model) -> None:
 def _put_one(connection: Connection, key: int, entry: Entry) -> None:
     connection.run("DELETE FROM next_memory WHERE memory = ?", (key,))
     connection.run("INSERT INTO next_memory VALUES (?)", (key,))
+    if not entry.passages:
+        return
     for passage, embedding in zip(entry.passages, embeddings(entry.vectors), strict=True):
         connection.run(
             "INSERT INTO next_passage(memory, start_char, length, embedding) VALUES (?, ?, ?, ?)",

@@ -25,7 +25,7 @@ from retain.storage.accepting import require_storable
 from retain.storage.sqlite import maintenance, memories, meta, migrations
 from retain.storage.sqlite.connection import Connection, Row, in_transaction
 from retain.storage.sqlite.failures import failures_explained, not_a_database
-from retain.storage.sqlite.rows import from_ms, id_text, turns_of
+from retain.storage.sqlite.rows import from_ms, id_text, spans_of, turns_of
 
 _LOG = logging.getLogger(__name__)
 _STEP = 1_024
@@ -174,7 +174,7 @@ class _Salvage:
     def _put(self, batch: list[Entry], model: Model) -> None:
         def write(target: Connection) -> None:
             for entry in batch:
-                memories.put(target, [entry], model, None, from_ms(self.now_ms))
+                memories.put(target, [entry], model, None, None, from_ms(self.now_ms))
 
         in_transaction(self.target, write)
         self.rescued += len(batch)
@@ -225,7 +225,7 @@ class _Salvage:
 
     def _memory(self, row: Row, namespaces: dict[int, str], tags: tuple[str, ...]) -> Memory | None:
         (_, id_, content, hash_, created_at, updated_at, occurred_at, type_, metadata, namespace, agent_id,
-         conversation_id, sequence, turns, superseded_by, archived_at) = row  # fmt: skip
+         conversation_id, sequence, turns, superseded_by, archived_at, key, searchable) = row  # fmt: skip
         if namespace not in namespaces:
             self.incomplete[f"the namespace of some memories, which are now in {LOST_NAMESPACE}"] = None
         try:
@@ -240,6 +240,8 @@ class _Salvage:
                 turns=self._readable("turns", turns_of, turns) or (),
                 superseded_by=None if superseded_by is None else id_text(superseded_by),
                 archived_at=None if archived_at is None else from_ms(archived_at),
+                key=key if namespace in namespaces else None,  # the key belongs to the namespace
+                searchable=self._readable("parts to search", spans_of, searchable),
             )  # fmt: skip
             require_storable(memory)
         except (ValueError, TypeError, AttributeError, OverflowError, InvalidInputError):
@@ -259,8 +261,8 @@ class _Salvage:
         cut = [Passage(start, start + length) for start, length, _ in parts]
         blobs = [part[2] for part in parts]
         sized = all(len(blob) == model.dimensions for blob in blobs)
-        if not parts or not sized or not _covers(cut, memory.content):
-            self.without_vectors += 1
+        if memory.searchable == () or not parts or not sized or not _covers(cut, memory):
+            self.without_vectors += memory.searchable != ()
             return Entry(memory, [], np.empty((0, model.dimensions), dtype=np.float32))
         rows = np.frombuffer(b"".join(blobs), dtype=np.int8).reshape(len(blobs), -1).astype(np.float32)
         return Entry(memory, cut, rows)
@@ -374,15 +376,23 @@ class _Salvage:
 
 _MEMORIES = """
     SELECT key, id, content, content_hash, created_at, updated_at, occurred_at, type, metadata, namespace,
-           agent_id, conversation_id, sequence, turns, superseded_by, archived_at
+           agent_id, conversation_id, sequence, turns, superseded_by, archived_at, own_key, searchable
     FROM memory NOT INDEXED WHERE key"""
 
 
-def _covers(passages: list[Passage], content: str) -> bool:
-    """Whether nothing but white space lies outside the passages."""
-    place = 0
-    for passage in sorted(passages, key=lambda each: each.start):
-        if not 0 <= passage.start < passage.end <= len(content) or content[place : passage.start].strip():
+def _covers(passages: list[Passage], memory: Memory) -> bool:
+    """Whether the passages lie in the content and leave out nothing but white space of what is searched."""
+    content = memory.content
+    found = sorted(passages, key=lambda each: each.start)
+    if not all(0 <= each.start < each.end <= len(content) for each in found):
+        return False
+    for start, end in ((0, len(content)),) if memory.searchable is None else memory.searchable:
+        place = start
+        for each in found:
+            if each.end > place and each.start < end:
+                if content[place : each.start].strip():
+                    return False
+                place = each.end
+        if content[place:end].strip():
             return False
-        place = max(place, passage.end)
-    return not content[place:].strip()
+    return True

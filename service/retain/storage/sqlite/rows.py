@@ -16,7 +16,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 _SELECT = """
     SELECT memory.key, id, content, content_hash, created_at, updated_at, occurred_at, type, metadata, path,
-           agent_id, conversation_id, sequence, turns, superseded_by, archived_at
+           agent_id, conversation_id, sequence, turns, superseded_by, archived_at, own_key, searchable
     FROM memory JOIN namespace ON namespace.key = memory.namespace"""
 
 
@@ -53,8 +53,13 @@ def optional_ms(moment: datetime | None, /) -> int | None:
 
 _INSERT = """
     INSERT INTO memory(key, id, content, content_hash, created_at, updated_at, occurred_at, type, metadata, namespace,
-                       agent_id, conversation_id, sequence, turns, superseded_by, archived_at)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+                       agent_id, conversation_id, sequence, turns, superseded_by, archived_at, own_key, searchable)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+_REPLACE = """
+    UPDATE memory SET content = ?3, content_hash = ?4, updated_at = ?6, occurred_at = ?7, type = ?8, metadata = ?9,
+        agent_id = ?11, conversation_id = ?12, sequence = ?13, turns = ?14, superseded_by = ?15, archived_at = ?16,
+        searchable = ?18
+    WHERE key = ?1"""
 
 
 def insert(connection: Connection, memories: Mapping[int, Memory], namespaces: Mapping[str, int], /) -> list[Memory]:
@@ -67,12 +72,19 @@ def insert(connection: Connection, memories: Mapping[int, Memory], namespaces: M
     return [_memory(row, tags) for row, tags in rows]
 
 
+def overwrite(connection: Connection, key: int, memory: Memory, namespace: int, /) -> None:
+    """Write all columns of a row anew, apart from `created_at`; it must hold the memory of the same key."""
+    row = _row(key, memory)
+    connection.run(_REPLACE, (*row[:9], namespace, *row[10:]))
+
+
 def _row(key: int, memory: Memory) -> Row:
     return (
         key, id_blob(memory.id), memory.content, bytes.fromhex(memory.content_hash), to_ms(memory.created_at),
         to_ms(memory.updated_at), to_ms(memory.occurred_at), memory.type, metadata_text(memory.metadata),
         memory.namespace, memory.agent_id, memory.conversation_id, memory.sequence, turns_text(memory.turns),
-        optional_id(memory.superseded_by), optional_ms(memory.archived_at),
+        optional_id(memory.superseded_by), optional_ms(memory.archived_at), memory.key,
+        spans_text(memory.searchable),
     )  # fmt: skip
 
 
@@ -86,6 +98,11 @@ def turns_text(turns: Sequence[TurnSpan], /) -> str | None:
     if not turns:
         return None
     return canonical_json([[turn.role, turn.start, turn.end, optional_ms(turn.occurred_at)] for turn in turns])
+
+
+def spans_text(spans: Sequence[tuple[int, int]] | None, /) -> str | None:
+    """Return the column `memory.searchable`: JSON, or NULL for None."""
+    return None if spans is None else canonical_json(spans)
 
 
 def memories_by_id(connection: Connection, ids: Sequence[str], /) -> list[Memory]:
@@ -143,7 +160,14 @@ def _memory(row: Row, tags: tuple[str, ...]) -> Memory:
         turns=turns_of(turns) if turns else (),
         superseded_by=None if row[14] is None else id_text(row[14]),
         archived_at=None if archived_at is None else from_ms(archived_at),
+        key=row[16],
+        searchable=None if row[17] is None else spans_of(row[17]),
     )
+
+
+def spans_of(text: str, /) -> tuple[tuple[int, int], ...]:
+    """Return the parts of the column `memory.searchable`."""
+    return tuple((start, end) for start, end in json.loads(text))
 
 
 def turns_of(text: str, /) -> tuple[TurnSpan, ...]:

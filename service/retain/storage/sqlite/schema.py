@@ -32,6 +32,8 @@ CREATE TABLE memory(
     content_hash BLOB NOT NULL,
     metadata TEXT,                          -- JSON object; NULL when empty
     turns TEXT,                             -- JSON list of [role, start, end, occurred_at]; NULL when none
+    own_key TEXT,                           -- the key its owner gave it; the id follows from it and the namespace
+    searchable TEXT,                        -- JSON list of [start, end]; NULL when all of the content is
     content TEXT NOT NULL,
     state INTEGER NOT NULL AS (iif(superseded_by IS NOT NULL, 1, iif(archived_at IS NOT NULL, 2, 0))) VIRTUAL
 ) STRICT;
@@ -39,7 +41,7 @@ CREATE TABLE memory(
 -- Half of the hash is enough to tell contents apart, and half the bytes.
 CREATE UNIQUE INDEX memory_once
     ON memory(substr(content_hash, 1, 16), namespace, coalesce(conversation_id, ''), coalesce(sequence, -1))
-    WHERE superseded_by IS NULL AND archived_at IS NULL;
+    WHERE superseded_by IS NULL AND archived_at IS NULL AND own_key IS NULL;
 CREATE INDEX memory_newest ON memory(created_at, id);
 CREATE INDEX memory_place ON memory(namespace, created_at, id);
 CREATE INDEX memory_hidden ON memory(namespace) WHERE superseded_by IS NOT NULL OR archived_at IS NOT NULL;

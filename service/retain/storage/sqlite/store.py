@@ -25,6 +25,7 @@ from retain.domain.memory import (
     Listing,
     Memory,
     Model,
+    NamespaceCount,
     Page,
     Similar,
     Stats,
@@ -119,11 +120,15 @@ class SqliteStore:
         return await self._database.read(meta.model_in_use)
 
     async def put(
-        self, entries: Sequence[Entry], /, *, model: Model, request: RequestKey | None = None
-    ) -> list[Written]:
+        self, entries: Sequence[Entry], /, *, model: Model, request: RequestKey | None = None,
+        delete: Filter | None = None,
+    ) -> list[Written]:  # fmt: skip
         """See `MemoryStore.put`."""
         now = self._clock()
-        return await self._database.write(lambda db: memories.put(db, entries, model, request, now))
+        return await self._database.write(
+            lambda db: memories.put(db, entries, model, request, delete, now),
+            scrub=delete is not None or any(entry.memory.key is not None for entry in entries),
+        )
 
     async def get(self, ids: Sequence[str], /) -> list[Memory]:
         """See `MemoryStore.get`."""
@@ -172,6 +177,10 @@ class SqliteStore:
         """See `MemoryStore.retag`."""
         at_ms = rows.to_ms(at)
         return await self._database.write(lambda db: tags.retag(db, sources, target, where, at_ms))
+
+    async def namespaces(self, where: Filter, /) -> list[NamespaceCount]:
+        """See `MemoryStore.namespaces`."""
+        return await self._database.read(lambda db: listing.namespaces(db, where))
 
     async def types(self, where: Filter, /) -> list[TypeCount]:
         """See `MemoryStore.types`."""

@@ -46,7 +46,7 @@ _OLD_TABLES = (
 
 
 def from_1(connection: Connection, /) -> None:
-    """Bring schema 1 to schema 2; a re-embedding that was under way has to be begun anew."""
+    """Bring schema 1 to the tables of today; a re-embedding that was under way has to be begun anew."""
     for name in reversed(DERIVED):
         kind = "VIEW" if DERIVED[name].lstrip().startswith("CREATE VIEW") else "TABLE"
         connection.run(f"DROP {kind} IF EXISTS {name}")
@@ -62,3 +62,20 @@ def from_1(connection: Connection, /) -> None:
     for name in _OLD_TABLES:
         connection.run(f"DROP TABLE old_{name}")
     meta.new_generation(connection)
+
+
+_FROM_2 = (
+    "ALTER TABLE memory ADD COLUMN own_key TEXT",
+    "ALTER TABLE memory ADD COLUMN searchable TEXT",
+    "DROP INDEX memory_once",
+    """CREATE UNIQUE INDEX memory_once
+       ON memory(substr(content_hash, 1, 16), namespace, coalesce(conversation_id, ''), coalesce(sequence, -1))
+       WHERE superseded_by IS NULL AND archived_at IS NULL AND own_key IS NULL""",
+)
+
+
+def from_2(connection: Connection, /) -> None:
+    """Bring schema 2 to schema 3; a file that was of schema 1 has it already."""
+    if connection.value("SELECT 1 FROM pragma_table_info('memory') WHERE name = 'own_key'") is None:
+        for sql in _FROM_2:
+            connection.run(sql)

@@ -60,6 +60,9 @@ async def store(
     supersedes: Annotated[
         str | None, typer.Option("--supersedes", metavar="ID", help="The memory that this one replaces.")
     ] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", metavar="NAME", help="Your name for it: storing again under it replaces it.")
+    ] = None,
     idempotency_key: KeyOption = None,
 ) -> None:
     """Store a memory. The same text again is kept once; what resembles it is named."""
@@ -77,6 +80,7 @@ async def store(
         "sequence": sequence,
         "occurred_at": occurred_at,
         "supersedes": supersedes,
+        "key": key,
     }
     new = checked(NewMemoryFields, given(values)).to_new_memory()
     async with call.memory() as memory:

@@ -27,11 +27,13 @@ class MemoryAnswer(BaseModel):
     agent_id: str | None
     conversation_id: str | None
     sequence: int | None
+    key: str | None = Field(description="The name its owner gave it")
     created_at: str
     updated_at: str
     occurred_at: str
     superseded_by: str | None
     archived_at: str | None
+    searchable: list[list[int]] | None = Field(None, description="Parts that search sees, when not all")
     turns: list[TurnAnswer] | None = Field(None, description="Only of a memory that holds a whole session")
 
 
@@ -115,6 +117,19 @@ class TagsAnswer(BaseModel):
     """The tags in use, most used first."""
 
     tags: list[TagAnswer]
+
+
+class NamespaceAnswer(BaseModel):
+    """A namespace and the number of memories directly in it."""
+
+    namespace: str
+    count: int
+
+
+class NamespacesAnswer(BaseModel):
+    """The namespaces in use, by name."""
+
+    namespaces: list[NamespaceAnswer]
 
 
 class ChangedAnswer(BaseModel):

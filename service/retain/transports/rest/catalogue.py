@@ -2,11 +2,18 @@
 
 from fastapi import APIRouter, Request, Response
 
-from retain.domain.json_form import stats_to_json, tag_count_to_json, type_count_to_json
-from retain.transports.rest.answers import ChangedAnswer, NewTypeAnswer, StatsAnswer, TagsAnswer, TypesAnswer
+from retain.domain.json_form import namespace_count_to_json, stats_to_json, tag_count_to_json, type_count_to_json
+from retain.transports.rest.answers import (
+    ChangedAnswer,
+    NamespacesAnswer,
+    NewTypeAnswer,
+    StatsAnswer,
+    TagsAnswer,
+    TypesAnswer,
+)
 from retain.transports.rest.memories import answers
 from retain.transports.rest.requests import Service, StrictRoute, documented_query, json_answer, query_of
-from retain.transports.schemas import MergeTagsFields, NewTypeFields, RenameTagFields, TagsFields
+from retain.transports.schemas import FilterFields, MergeTagsFields, NewTypeFields, RenameTagFields, TagsFields
 from retain.transports.wire import split_texts
 
 router = APIRouter(route_class=StrictRoute, tags=["tags, types, counts"])
@@ -31,6 +38,13 @@ async def merge_tags(body: MergeTagsFields, service: Service) -> Response:
     """Replace several tags by one everywhere."""
     sources = split_texts(body.sources, "sources")
     return json_answer({"changed": await service.merge_tags(sources, body.target)})
+
+
+@router.get("/namespaces", responses=answers(NamespacesAnswer), openapi_extra=documented_query(FilterFields))
+async def list_namespaces(request: Request, service: Service) -> Response:
+    """List the namespaces in use, by name."""
+    counts = await service.namespaces(query_of(request, FilterFields).to_filter())
+    return json_answer({"namespaces": [namespace_count_to_json(count) for count in counts]})
 
 
 @router.get("/types", responses=answers(TypesAnswer))

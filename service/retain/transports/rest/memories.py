@@ -34,12 +34,13 @@ from retain.transports.rest.requests import (
 from retain.transports.schemas import (
     BatchFields,
     DeleteFields,
+    IndexedMemoryFields,
     ListFields,
-    NewMemoryFields,
     PatchFields,
     SearchFields,
     SessionFields,
 )
+from retain.transports.wire import split_texts
 
 router = APIRouter(route_class=StrictRoute, tags=["memories"])
 
@@ -50,16 +51,18 @@ def answers(model: type, *statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 @router.post("/memories", responses=answers(StoredAnswer, 200, 201), openapi_extra=documented_key())
-async def store(body: NewMemoryFields, service: Service, key: IdempotencyKey) -> Response:
-    """Store a memory: 201, or 200 when the same text was there already (new tags are added to it)."""
+async def store(body: IndexedMemoryFields, service: Service, key: IdempotencyKey) -> Response:
+    """Store a memory: 201, or 200 when the same text was there (new tags are added) or its key (it is replaced)."""
     stored = await service.store(body.to_new_memory(), idempotency_key=key)
     return json_answer(stored_to_json(stored), _status([stored]), {"location": f"/api/memories/{stored.memory.id}"})
 
 
 @router.post("/memories/batch", responses=answers(BatchAnswer, 200, 201), openapi_extra=documented_key())
 async def store_batch(body: BatchFields, service: Service, key: IdempotencyKey) -> Response:
-    """Store up to 1,000 memories in one transaction: all or none."""
-    stored = await service.store_many(body.to_new_memories(), idempotency_key=key)
+    """Store up to 1,000 memories in one transaction, and remove others: all or nothing."""
+    stored = await service.store_many(
+        body.to_new_memories(), delete=split_texts(body.delete, "delete"), idempotency_key=key
+    )
     return json_answer({"stored": [stored_to_json(one) for one in stored]}, _status(stored))
 
 
