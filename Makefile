@@ -3,8 +3,11 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+# CrewAI needs mcp 1 and our server mcp 2, so it has an environment of its own, which calls the server in .venv.
+CREWAI := .venv-crewai
+CREWAI_READY := $(CREWAI)/.ready
 
-.PHONY: demo test lint types bench evals-smoke notebooks conformance model wheel clean help
+.PHONY: demo test upstream lint types bench evals-smoke notebooks conformance model wheel clean help
 
 help:           ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/'
@@ -14,22 +17,33 @@ $(READY): pyproject.toml constraints.txt
 	  { echo "Retain needs Python 3.11 or newer; say which: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[server,evals]" --group dev
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[server,evals,langgraph,autogen,ag2]" --group dev
+	@touch $@
+
+$(CREWAI_READY): $(READY)
+	$(PYTHON) -m venv $(CREWAI)
+	$(CREWAI)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(CREWAI)/bin/python -m pip install --quiet -e ".[crewai]" pytest pytest-asyncio pytest-timeout
 	@touch $@
 
 demo: $(READY)  ## store lifelike memories and find them again over REST, MCP and the command line
 	@$(BIN)/python tools/demo.py
 
-test: $(READY)  ## run the whole suite
+test: $(READY) $(CREWAI_READY)  ## run the whole suite
 	$(BIN)/python -m pytest -n auto --dist loadfile
+	RETAIN_SERVER_BIN=$(CURDIR)/$(BIN)/retain $(CREWAI)/bin/python -m pytest tests/integrations/crewai
+
+upstream: $(READY) $(CREWAI_READY) ## LangGraph's, CrewAI's and AutoGen's own test suites against our classes
+	$(BIN)/python tests/upstream/run.py
 
 lint: $(READY)  ## formatting rules, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
 
-types: $(READY) ## static types, strict
+types: $(READY) $(CREWAI_READY) ## static types, strict
 	$(BIN)/pyright
+	$(BIN)/pyright -p pyrightconfig.crewai.json
 
 bench: $(READY) ## measure and compare; writes docs/benchmarks.md
 	$(BIN)/python -m benchmarks --packages
@@ -51,4 +65,4 @@ wheel: $(READY) ## build the wheel and prove it in a fresh environment
 	$(BIN)/python tools/prove_wheel.py
 
 clean:          ## remove what make created
-	rm -rf $(VENV) dist var
+	rm -rf $(VENV) $(CREWAI) dist var

@@ -9,13 +9,16 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 
+PACKAGES = ("service/retain", "integrations/retain_integrations", "evals/retain_evals")
+PLAIN = {"NO_COLOR": "1", "COLUMNS": "120"}
 OFFENCES = {
     "layers": ("service/retain/domain/text.py", "import retain.core.policy"),
     "pure-core": ("service/retain/core/policy.py", "import httpx"),
     "no-server-in-base": ("service/retain/auth/api_keys.py", "import starlette"),
     "adapters-by-bootstrap": ("service/retain/transports/errors.py", "import retain.storage.sqlite"),
-    "evals-use-public-names": ("evals/retain_evals/run.py", "import retain.domain.memory"),
-    "product-without-evals": ("service/retain/domain/text.py", "import retain_evals"),
+    "public-names": ("evals/retain_evals/run.py", "import retain.domain.memory"),
+    "product-alone": ("service/retain/domain/text.py", "import retain_evals"),
+    "integrations-without-server": ("integrations/retain_integrations/_sync.py", "import mcp"),
 }
 
 
@@ -24,7 +27,7 @@ def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [program, "--no-cache"],
         cwd=folder,
-        env={"PYTHONPATH": f"{folder / 'service'}:{folder / 'evals'}", "PATH": "", "NO_COLOR": "1", "COLUMNS": "120"},
+        env={"PYTHONPATH": ":".join(str((folder / package).parent) for package in PACKAGES), "PATH": "", **PLAIN},
         text=True,
         capture_output=True,
         check=False,
@@ -34,7 +37,7 @@ def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     ignore = shutil.ignore_patterns("models", "__pycache__")
-    for package in ("service/retain", "evals/retain_evals"):
+    for package in PACKAGES:
         shutil.copytree(ROOT / package, tmp_path / package, ignore=ignore)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     return tmp_path

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from retain.core.ports import MemoryStore, RequestKey
-from retain.domain.errors import InvalidInputError, NotFoundError
+from retain.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from retain.domain.ids import id_of
 from retain.domain.memory import EVERYTHING, Filter, NamespaceCount, Page
 from tests.conformance.asking import candidates, contents, found_by_words, put
@@ -146,6 +146,13 @@ class Keying:
         assert (await store.list(Filter(metadata=condition), Page())).total == len(expected)
         every = await candidates(store, replace(EVERYTHING, metadata=condition), 9, vector=unit(1), model=MODEL)
         assert len(every) == len(expected)
+
+    async def test_a_change_for_a_memory_as_it_was_is_refused(self, store: MemoryStore) -> None:
+        (id_,) = await put(store, entry("text"))
+        await store.update(id_, replace(edit(tags=("a",)), if_updated_at=START))
+        with pytest.raises(ConflictError, match="read it again"):
+            await store.update(id_, replace(edit(tags=("b",)), if_updated_at=START))
+        assert (await store.get([id_]))[0].tags == ("a",)
 
     async def test_a_key_that_has_no_form_on_disk_is_refused(self, store: MemoryStore) -> None:
         with pytest.raises(InvalidInputError, match="key"):

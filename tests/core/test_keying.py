@@ -1,8 +1,10 @@
 """Keys, searchable parts and removal as a caller sees them. Real SQLite, real model."""
 
+from datetime import timedelta
+
 import pytest
 
-from retain import Filter, InvalidInputError, NewMemory, TooLargeError, id_of
+from retain import ConflictError, Filter, InvalidInputError, MemoryPatch, NewMemory, TooLargeError, id_of
 from retain.core.service import MemoryService
 
 
@@ -57,3 +59,13 @@ async def test_impossible_keys_and_removals_are_refused(service: MemoryService) 
         with pytest.raises((InvalidInputError, TooLargeError)):
             await call
     assert (await service.list()).total == 0
+
+
+async def test_an_update_can_ask_that_nobody_was_faster(service: MemoryService) -> None:
+    memory = (await service.store("text")).memory
+    patched = await service.update(memory.id, MemoryPatch(tags=["a"], if_updated_at=memory.updated_at))
+    assert patched.tags == ("a",)
+    with pytest.raises(InvalidInputError, match="nothing to change"):
+        await service.update(memory.id, MemoryPatch(if_updated_at=memory.updated_at))
+    with pytest.raises(ConflictError):
+        await service.update(memory.id, MemoryPatch(tags=["b"], if_updated_at=memory.updated_at - timedelta(hours=1)))

@@ -87,14 +87,14 @@ def patch_to_wire(patch: MemoryPatch, /) -> JsonObject:
     form: JsonObject = {}
     for name in MemoryPatch.__dataclass_fields__:
         value: Any = getattr(patch, name)
-        if isinstance(value, Unset):
+        if isinstance(value, Unset) or (name == "if_updated_at" and value is None):
             continue
         if value == "":
             # On the wire "" is "not given", which is not what it means here.
             if name != "tags":
                 raise InvalidInputError(f"{name} is empty; leave it out to keep it as it is", field=name)
             value = ()
-        form[name] = _time(value, name) if name == "occurred_at" else _plain(value)
+        form[name] = _time(value, name) if name in ("occurred_at", "if_updated_at") else _plain(value)
     return form
 
 

@@ -132,7 +132,7 @@ class MemoryAPI(Protocol):
 
         Raises:
             NotFoundError: there is no such memory.
-            ConflictError: another memory already has the new content.
+            ConflictError: another memory already has the new content, or it was updated since `if_updated_at`.
         """
         ...
 

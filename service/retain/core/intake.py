@@ -141,7 +141,7 @@ class Intake:
             fields["superseded_by"] = _optional_id(successor, "superseded_by")
         if not isinstance(patch.archived, Unset):
             fields["archived_at"] = (memory.archived_at or self.now) if patch.archived else None
-        if patch == MemoryPatch():
+        if patch == MemoryPatch(if_updated_at=patch.if_updated_at):
             raise InvalidInputError("nothing to change: give content, type, tags, metadata, occurred_at, …")
         return fields
 
@@ -215,7 +215,7 @@ def clean_metadata(value: object, /) -> dict[str, Any]:
 
     Raises:
         InvalidInputError: not a JSON object; NaN, NUL or a lone surrogate inside.
-        TooLargeError: over 65,536 bytes as JSON, or nested more than 32 deep.
+        TooLargeError: over 1,048,576 bytes as JSON, or nested more than 32 deep.
     """
     if not isinstance(value, Mapping):
         raise InvalidInputError(f"metadata must be a JSON object, not {type(value).__name__}", field="metadata")

@@ -106,7 +106,8 @@ class Change:
 
     `content` comes with its hash, passages and vectors; turns and searchable parts, being places in the old one, go.
     `fields` holds the plain columns by the name of the
-    `Memory` attribute (type, tags, metadata, occurred_at, superseded_by, archived_at), None being a value there.
+    `Memory` attribute (type, tags, metadata, occurred_at, superseded_by, archived_at), None being a value there. With
+    `if_updated_at`, a memory that was updated at another time raises ConflictError.
     """
 
     updated_at: datetime
@@ -115,6 +116,7 @@ class Change:
     content_hash: str | None = None
     passages: Sequence[Passage] = ()
     vectors: Vectors | None = None
+    if_updated_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from retain.core.intake import (
     Intake,
     as_new_memory,
     at_place,
+    aware,
     clean_page,
     clean_score,
     id_superseded_by,
@@ -276,6 +277,8 @@ class MemoryService:
         if isinstance(fields.get("superseded_by"), str):
             await self._require_successor(memory.namespace, cast("str", fields["superseded_by"]), "superseded_by")
         change, model = await self._change(memory, fields, intake.now)
+        if patch.if_updated_at is not None:
+            change = replace(change, if_updated_at=aware(patch.if_updated_at, "if_updated_at"))
         updated = await self._store.update(memory.id, change, model=model)
         if updated is None:
             raise NotFoundError(f"there is no memory {memory.id}", field="id")

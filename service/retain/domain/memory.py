@@ -29,7 +29,7 @@ MAX_BATCH = 1_000
 """Most memories one call stores in one transaction."""
 MAX_KEY_CHARS = 500
 """Longest key, in characters."""
-MAX_METADATA_BYTES = 65_536
+MAX_METADATA_BYTES = 1_048_576
 """Largest metadata, in bytes of its JSON form."""
 
 
@@ -143,7 +143,10 @@ UNSET: Final = Unset.UNSET
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryPatch:
-    """A partial update: only the fields given change. `tags` and `metadata` replace the old ones whole."""
+    """A partial update: only the fields given change. `tags` and `metadata` replace the old ones whole.
+
+    With `if_updated_at`, nothing changes unless the memory still has that `updated_at`: nobody has edited it since.
+    """
 
     content: str | Unset = UNSET
     type: str | Unset = UNSET
@@ -152,6 +155,7 @@ class MemoryPatch:
     occurred_at: datetime | Unset = UNSET
     superseded_by: str | Unset | None = UNSET
     archived: bool | Unset = UNSET
+    if_updated_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

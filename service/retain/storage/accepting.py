@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterable
+from datetime import datetime
 
 from retain.core.ports import Change
-from retain.domain.errors import InvalidInputError
+from retain.domain.errors import ConflictError, InvalidInputError
 from retain.domain.memory import Memory, Tombstone
 
 LARGEST = 2**63 - 1
@@ -28,6 +29,15 @@ def require_storable_change(change: Change, /) -> None:
     for name, value in change.fields.items():
         require_json(value, name)
     require_text(change.content, "content")
+
+
+def require_unchanged(change: Change, updated_at: datetime, /) -> None:
+    """Raise ConflictError when a change is meant for a memory as it was before."""
+    if change.if_updated_at is not None and change.if_updated_at != updated_at:
+        raise ConflictError(
+            f"it was updated at {updated_at.isoformat()}, not {change.if_updated_at.isoformat()}; read it again",
+            field="if_updated_at",
+        )
 
 
 def require_buriable(stone: Tombstone, /) -> None:

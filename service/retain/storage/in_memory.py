@@ -51,7 +51,7 @@ from retain.domain.memory import (
 from retain.domain.ontology import OwnType, parents_of
 from retain.domain.scoring import Candidates, Values
 from retain.domain.text import ROOT, is_within
-from retain.storage.accepting import require_buriable, require_storable, require_storable_change
+from retain.storage.accepting import require_buriable, require_storable, require_storable_change, require_unchanged
 from retain.storage.scanning import (
     TIMES,
     Kept,
@@ -219,6 +219,7 @@ class InMemoryStore:
             if old is None:
                 return None
             require_storable_change(change)
+            require_unchanged(change, old.memory.updated_at)
             fields = dict(change.fields)
             for name in ("occurred_at", "archived_at"):
                 if isinstance(moment := fields.get(name), datetime):

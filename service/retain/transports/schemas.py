@@ -252,10 +252,24 @@ class PatchFields(Wire):
         Raises:
             InvalidInputError: `occurred_at` is no time.
         """
-        values = {name: getattr(self, name) for name in self.model_fields_set}
+        values = {name: getattr(self, name) for name in self.model_fields_set & set(PatchFields.model_fields)}
         if "occurred_at" in values:
             values["occurred_at"] = to_instant(self.occurred_at, "occurred_at") or UNSET
         return MemoryPatch(**values)
+
+
+class CheckedPatchFields(PatchFields):
+    """New values, with what only programs say of them."""
+
+    if_updated_at: WireTime = Field("", description="Change nothing unless its updated_at is still this")
+
+    def to_patch(self) -> MemoryPatch:
+        """Return the patch: fields that were not sent are `UNSET`.
+
+        Raises:
+            InvalidInputError: a time is none.
+        """
+        return replace(super().to_patch(), if_updated_at=to_instant(self.if_updated_at, "if_updated_at"))
 
 
 class MergeTagsFields(Wire):

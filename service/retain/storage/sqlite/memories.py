@@ -10,7 +10,7 @@ import apsw
 from retain.core.ports import Change, Entry, RequestKey, Written
 from retain.domain.errors import ConflictError, NotFoundError
 from retain.domain.memory import Filter, Memory, Model
-from retain.storage.accepting import require_storable, require_storable_change
+from retain.storage.accepting import require_storable, require_storable_change, require_unchanged
 from retain.storage.sqlite import changes, meta, passages, requests
 from retain.storage.sqlite.connection import Connection, Value, blobs
 from retain.storage.sqlite.filters import condition
@@ -199,6 +199,8 @@ def update(connection: Connection, id_: str, change: Change, model: Model | None
         return None
     columns: dict[str, Value] = {"updated_at": to_ms(change.updated_at)}
     require_storable_change(change)
+    if change.if_updated_at is not None:
+        require_unchanged(change, memories_by_id(connection, [id_])[0].updated_at)
     for name, value in change.fields.items():
         if name == "tags":
             set_tags(connection, key, list(_texts(value)))

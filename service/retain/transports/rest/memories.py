@@ -33,10 +33,10 @@ from retain.transports.rest.requests import (
 )
 from retain.transports.schemas import (
     BatchFields,
+    CheckedPatchFields,
     DeleteFields,
     IndexedMemoryFields,
     ListFields,
-    PatchFields,
     SearchFields,
     SessionFields,
 )
@@ -109,7 +109,7 @@ async def get(memory_id: str, service: Service) -> Response:
 
 
 @router.patch("/memories/{memory_id}", responses=answers(MemoryAnswer))
-async def update(memory_id: str, body: PatchFields, service: Service) -> Response:
+async def update(memory_id: str, body: CheckedPatchFields, service: Service) -> Response:
     """Change the given fields; new content is embedded anew."""
     return json_answer(memory_to_json(await service.update(memory_id, body.to_patch())))
 
