@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 CREWAI := .venv-crewai
 CREWAI_READY := $(CREWAI)/.ready
 
-.PHONY: demo test upstream lint types bench evals-smoke notebooks conformance model wheel clean help
+.PHONY: demo test upstream floors lint types bench evals-smoke notebooks conformance model wheel clean help
 
 help:           ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/'
@@ -35,6 +35,9 @@ test: $(READY) $(CREWAI_READY)  ## run the whole suite
 
 upstream: $(READY) $(CREWAI_READY) ## LangGraph's, CrewAI's and AutoGen's own test suites against our classes
 	$(BIN)/python tests/upstream/run.py
+
+floors: $(READY) ## the adapters' tests with the oldest frameworks that are supported
+	$(BIN)/python tools/floors.py
 
 lint: $(READY)  ## formatting rules, import contracts
 	$(BIN)/ruff check .

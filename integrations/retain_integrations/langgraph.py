@@ -14,29 +14,34 @@ from operator import itemgetter
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeAlias
 
-from langgraph.store.base import (
-    BaseStore,
-    GetOp,
-    IndexConfig,
-    InvalidNamespaceError,
-    Item,
-    ListNamespacesOp,
-    Op,
-    PutOp,
-    Result,
-    SearchItem,
-    SearchOp,
-    TTLConfig,
-    validate_op_namespace,
-)
-
 import retain
-from retain_integrations import _langgraph_form as form
-from retain_integrations._langgraph_embedder import GivenEmbedder
-from retain_integrations._langgraph_nodes import recall_node, remember_node
-from retain_integrations._langgraph_ttl import Sweeper, expires_at, refreshed
 from retain_integrations._question import question_of
 from retain_integrations._sync import LazyMemory
+
+try:
+    from langgraph.store.base import (
+        BaseStore,
+        GetOp,
+        IndexConfig,
+        Item,
+        ListNamespacesOp,
+        Op,
+        PutOp,
+        Result,
+        SearchItem,
+        SearchOp,
+        TTLConfig,
+    )
+
+    from retain_integrations import _langgraph_form as form
+    from retain_integrations._langgraph_checks import require_legal
+    from retain_integrations._langgraph_embedder import GivenEmbedder
+    from retain_integrations._langgraph_nodes import recall_node, remember_node
+    from retain_integrations._langgraph_ttl import Sweeper, expires_at, refreshed
+except ImportError as error:
+    raise ImportError(
+        'retain_integrations.langgraph needs langgraph>=1.0.6; install it with: pip install "retain[langgraph]"'
+    ) from error
 
 __all__ = ["RetainStore", "recall_node", "remember_node"]
 
@@ -109,7 +114,7 @@ class RetainStore(BaseStore):
         """
         asked = list(ops)
         for op in asked:
-            _require_legal(op)
+            require_legal(op)
         used: dict[str, retain.Memory] = {}
         results = [self._answer(op, used) for op in asked]
         self._write([op for op in asked if isinstance(op, PutOp)])
@@ -306,28 +311,6 @@ class RetainStore(BaseStore):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await asyncio.to_thread(self.close)
-
-
-def _require_legal(op: Op) -> None:
-    """Check what `BaseStore` checks of its methods, for operations that come straight to `batch`."""
-    validate_op_namespace(op)
-    if isinstance(op, GetOp | PutOp):
-        _require_key(op.key)
-    if not isinstance(op, PutOp):
-        return
-    if not op.namespace:
-        raise InvalidNamespaceError("Namespace cannot be empty.")
-    _require_value(op.value)
-
-
-def _require_key(key: object) -> None:
-    if not isinstance(key, str) or not key:
-        raise retain.InvalidInputError(f"key must be a text that is not empty, not {key!r}", field="key")
-
-
-def _require_value(value: object) -> None:
-    if value is not None and not isinstance(value, Mapping):
-        raise retain.InvalidInputError(f"value must be a mapping, not {type(value).__name__}", field="value")
 
 
 def _without(is_omitted: Callable[[retain.Memory], bool], read: _Reader, count: int) -> Sequence[_Scored]:

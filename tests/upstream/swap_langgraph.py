@@ -80,6 +80,11 @@ class AsyncSqliteStore(RetainStore):
         """Stop that."""
         return super().stop_ttl_sweeper(timeout)
 
+    def close(self) -> None:
+        """Close; `RetainStore` would call the coroutine above."""
+        RetainStore.stop_ttl_sweeper(self)
+        self._lazy.close()
+
 
 langgraph.store.memory.InMemoryStore = InMemoryStore  # type: ignore[misc]
 langgraph.store.sqlite.SqliteStore = SqliteStore  # type: ignore[misc,assignment]
