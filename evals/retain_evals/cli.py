@@ -211,12 +211,13 @@ def main(arguments: Sequence[str], /) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
     except (KeyboardInterrupt, typer.Abort):
-        sys.stderr.write("\ninterrupted; the same command goes on where it stopped\n")
-        return INTERRUPTED
+        outcome = INTERRUPTED
     except Exception as error:
         if not isinstance(error, (RetainError, OSError, *_USAGE_ERRORS)):
             raise
         return _failed(error)
+    if outcome == INTERRUPTED:  # Typer catches some interruptions itself, and returns this code
+        sys.stderr.write("\ninterrupted; the same command goes on where it stopped\n")
     return outcome if isinstance(outcome, int) else 0
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import tempfile
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,7 +39,10 @@ def ask_all(
         RetainError: the system failed; haystacks that were yielded before are complete.
     """
     remaining = iter(haystacks)
-    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_start, initargs=(system, mode)) as pool:
+    with (
+        tempfile.TemporaryDirectory(prefix="retain-eval-") as folder,
+        ProcessPoolExecutor(workers, get_context("spawn"), initializer=_start, initargs=(system, mode, folder)) as pool,
+    ):
         under_way: deque[tuple[Haystack, Future[list[Asked]]]] = deque()
         try:
             for haystack in itertools.islice(remaining, workers * _AHEAD):
@@ -70,13 +74,20 @@ class _Worker:
 _workers: list[_Worker] = []
 
 
-def _start(system: System, mode: Mode) -> None:
+def _start(system: System, mode: Mode, folder: str) -> None:
+    tempfile.tempdir = folder  # what a worker that is stopped or killed leaves goes with the run
     _workers.append(_Worker(asyncio.Runner(), system, mode))
 
 
 def _ask(haystack: Haystack) -> list[Asked]:
+    if not _workers:
+        raise KeyboardInterrupt
     worker = _workers[0]
-    return worker.runner.run(ask(worker.system, worker.mode, haystack))
+    try:
+        return worker.runner.run(ask(worker.system, worker.mode, haystack))
+    except KeyboardInterrupt:
+        _workers.clear()  # what already waits for this process is not begun
+        raise
 
 
 async def ask(system: System, mode: Mode, haystack: Haystack, /) -> list[Asked]:

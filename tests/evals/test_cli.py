@@ -1,8 +1,11 @@
 """The command line: what it prints, what it refuses, and how it ends."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,6 +34,28 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         arguments = ["longmemeval", "--data", LONGMEMEVAL, "--out", str(folder / name), *settings]
         assert main([*arguments, "--cache", str(folder / "vectors.db"), "--workers", "2"]) == 0
     return folder
+
+
+def test_ctrl_c_ends_a_run_at_once_says_how_to_go_on_and_leaves_no_folder(tmp_path: Path):
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    command = [Path(sys.executable).with_name("retain-eval"), "longmemeval", "--data", LONGMEMEVAL, "--mode", "both"]
+    started = subprocess.Popen(
+        [*command, "--out", tmp_path / "run", "--cache", tmp_path / "vectors.db", "--workers", "2"],
+        env={**os.environ, "TMPDIR": str(temporary)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,  # a terminal sends Ctrl-C to the whole group
+    )
+    while started.poll() is None and len(list(temporary.glob("retain-eval-*/*"))) < 2:  # both workers are at work
+        time.sleep(0.01)
+    os.killpg(started.pid, signal.SIGINT)
+    output, _ = started.communicate(timeout=60)
+    assert started.returncode == 130, output
+    assert output.strip().endswith("interrupted; the same command goes on where it stopped")
+    assert "Traceback" not in output
+    assert not list(temporary.glob("retain-eval-*"))
 
 
 def test_a_run_prints_its_tables_and_writes_reports(runs: Path, capsys: pytest.CaptureFixture[str]):
