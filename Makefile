@@ -20,10 +20,10 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[server,evals,langgraph,autogen,ag2]" --group dev
 	@touch $@
 
-$(CREWAI_READY): $(READY)
+$(CREWAI_READY): $(READY) constraints-crewai.txt
 	$(PYTHON) -m venv $(CREWAI)
 	$(CREWAI)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(CREWAI)/bin/python -m pip install --quiet -e ".[crewai]" pytest pytest-asyncio pytest-timeout
+	$(CREWAI)/bin/python -m pip install --quiet -c constraints-crewai.txt -e ".[crewai]" pytest pytest-asyncio pytest-timeout
 	@touch $@
 
 demo: $(READY)  ## store lifelike memories and find them again over REST, MCP and the command line

@@ -47,7 +47,7 @@ def test(adapter: Adapter) -> bool:
         venv.create(folder, with_pip=True)
     extras = ",".join((adapter.extra, *adapter.also))
     install = [python, "-m", "pip", "install", "--quiet", "-e", f"{ROOT}[{extras}]", *pins, *RUNNER]
-    subprocess.run(install, check=True, stderr=subprocess.DEVNULL)
+    subprocess.run(install, check=True)
     environment = {**os.environ, "RETAIN_SERVER_BIN": str(Path(sys.executable).with_name("retain"))}
     outcome = subprocess.run(
         [python, "-m", "pytest", "-p", "no:cacheprovider", adapter.tests], cwd=ROOT, env=environment, check=False
@@ -57,4 +57,5 @@ def test(adapter: Adapter) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(0 if all([test(adapter) for adapter in ADAPTERS]) else 1)
+    outcomes = [test(adapter) for adapter in ADAPTERS]
+    sys.exit(0 if all(outcomes) else 1)

@@ -1,21 +1,19 @@
 """Files as memories: one keyed memory for each path, changed atomically. All of this blocks."""
 
-import time
 import unicodedata
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, cast
 
 import retain
-from retain_integrations._question import digest_of, is_blank
+from retain_integrations._keyed import replace_keyed
+from retain_integrations._question import is_blank
 
 _OWN: Final = "ag2"
 """The key of a memory's metadata under which a file keeps what it needs."""
-_ATTEMPTS: Final = 100
 _PAGE: Final = 200
-_ROUND_S: Final = 600
+_AT_ONCE: Final = 1_000
 _AFTER_SLASH: Final = chr(ord("/") + 1)
 
 
@@ -37,8 +35,11 @@ class Files:
 
     def find(self, memory: retain.SyncMemory, path: str, /) -> retain.Memory | None:
         """Return the file at `path`, if there is one."""
-        found = self._row(memory, path)
-        return found if found is not None and found.state == "active" else None
+        try:
+            found = memory.get(retain.id_of(self.namespace, path))
+        except retain.NotFoundError:
+            return None
+        return found if found.state == "active" else None
 
     def below(
         self, memory: retain.SyncMemory, path: str, /, *, since: datetime | None = None
@@ -66,56 +67,17 @@ class Files:
         """
         if path == "/":
             raise retain.InvalidInputError("/ is a directory; write to a path below it", field="path")
-        for row, turn in self._turns(memory, path):
-            old = "" if row is None or row.state != "active" else text_of(row)
-            try:
-                memory.store(self._new(path, change(old)), idempotency_key=turn)
-            except retain.TooLargeError as error:
-                raise retain.TooLargeError(f"the file {path}: {error}", field=error.field) from error
-            except retain.ConflictError as error:
-                _require_lost_turn(error)
-            else:
-                return old
-        raise _too_busy(path)
+        try:
+            old = replace_keyed(memory, self.namespace, path, lambda old: self._new(path, change(_active_text(old))))
+        except retain.TooLargeError as error:
+            raise retain.TooLargeError(f"the file {path}: {error}", field=error.field) from error
+        return _active_text(old)
 
     def delete(self, memory: retain.SyncMemory, path: str, /) -> None:
         """Delete the file at `path` and all below it."""
-        for each in (path, *[path_of(file) for file in self.below(memory, path)]):
-            self._delete_one(memory, each)
-
-    def _delete_one(self, memory: retain.SyncMemory, path: str) -> None:
-        for row, turn in self._turns(memory, path):
-            if row is None:
-                return
-            try:
-                memory.store_many([], delete=[row.id], idempotency_key=turn)
-            except retain.ConflictError as error:
-                _require_lost_turn(error)
-            else:
-                return
-        raise _too_busy(path)
-
-    def _turns(self, memory: retain.SyncMemory, path: str) -> Iterator[tuple[retain.Memory | None, str]]:
-        """Yield chances to change a file: what is there now, and a key that only one change of that state can have.
-
-        Retain remembers an idempotency key with what was asked under it, in the transaction that does it, and refuses
-        the key for anything else. Each revision of a file has one key, so the second of two changes of one revision is
-        refused. Where there is no revision, keys are numbered: those of files deleted since are used up. Numbers begin
-        anew from time to time, so that they stay small.
-        """
-        used = 0
-        for _ in range(_ATTEMPTS):
-            row = self._row(memory, path)
-            revision = None if row is None else revision_of(row)
-            state = (int(time.time() // _ROUND_S), used) if revision is None else (revision,)
-            yield row, f"{_OWN}:{digest_of(self.namespace, path, *state)}"
-            used += revision is None
-
-    def _row(self, memory: retain.SyncMemory, path: str) -> retain.Memory | None:
-        try:
-            return memory.get(retain.id_of(self.namespace, path))
-        except retain.NotFoundError:
-            return None
+        going = [retain.id_of(self.namespace, path), *[file.id for file in self.below(memory, path)]]
+        for start in range(0, len(going), _AT_ONCE):
+            memory.store_many([], delete=going[start : start + _AT_ONCE])
 
     def _where(self, path: str, since: datetime | None) -> retain.Filter:
         prefix = prefix_of(path)
@@ -124,15 +86,14 @@ class Files:
         return retain.Filter(namespace=self.namespace, metadata=metadata, since=since)
 
     def _new(self, path: str, text: str) -> retain.NewMemory:
-        own = {"store": self.namespace, "path": path, "revision": uuid.uuid4().hex}
         blank = is_blank(text)
+        own = {"store": self.namespace, "path": path}
         return retain.NewMemory(
             content=_placeholder(path) if blank else text,
             tags=self.tags,
             metadata={_OWN: {**own, "text": text} if blank else own},
             namespace=self.namespace,
             agent_id=self.agent_id,
-            key=path,
             searchable=None if not blank and self.searchable(path) else (),
         )
 
@@ -164,16 +125,19 @@ def path_of(file: retain.Memory, /) -> str:
     return str(file.key)
 
 
-def revision_of(file: retain.Memory, /) -> str | None:
-    """Return what tells this state of a file from all others; None when something else than a store wrote it."""
-    revision = _own(file).get("revision")
-    return revision if isinstance(revision, str) else None
+def revision_of(file: retain.Memory, /) -> str:
+    """Return what tells this state of a file from all others."""
+    return file.updated_at.isoformat()
 
 
 def text_of(file: retain.Memory, /) -> str:
     """Return the text of a file. Retain stores no blank content: such a text lies in the metadata."""
     blank = _own(file).get("text")
     return blank if isinstance(blank, str) and file.content == _placeholder(path_of(file)) else file.content
+
+
+def _active_text(file: retain.Memory | None) -> str:
+    return text_of(file) if file is not None and file.state == "active" else ""
 
 
 def _own(file: retain.Memory) -> Mapping[str, object]:
@@ -183,15 +147,6 @@ def _own(file: retain.Memory) -> Mapping[str, object]:
 
 def _placeholder(path: str) -> str:
     return f"(the file {path} is empty)"
-
-
-def _require_lost_turn(error: retain.ConflictError) -> None:
-    if error.field != "idempotency_key":
-        raise error
-
-
-def _too_busy(path: str) -> retain.StoreUnavailableError:
-    return retain.StoreUnavailableError(f"{path} is being changed by too many others at once; try again")
 
 
 def names_in(paths: Sequence[str], directory: str, /) -> list[str]:

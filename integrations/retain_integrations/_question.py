@@ -4,6 +4,8 @@ import hashlib
 import json
 from typing import Final
 
+import retain
+
 QUERY_CHARS: Final = 10_000
 """Longest query that Retain takes."""
 
@@ -23,6 +25,17 @@ def question_of(text: str, /) -> str:
     text = text.encode("utf-8", "replace").decode().replace("\0", " ")
     half = (QUERY_CHARS - 1) // 2
     return text if len(text) <= QUERY_CHARS else f"{text[:half]}\n{text[-half:]}"
+
+
+def require_visible(**names: str | None) -> None:
+    """Refuse a blank name, which would stand for everybody.
+
+    Raises:
+        InvalidInputError: a name is blank; None is none.
+    """
+    for field, name in names.items():
+        if name is not None and is_blank(name):
+            raise retain.InvalidInputError(f"{field} is empty; give a name, or leave it out for all", field=field)
 
 
 def digest_of(*parts: object) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 import retain
 from retain_integrations._ag2_files import Files, names_in, normal_namespace, normal_path, path_of, revision_of, text_of
-from retain_integrations._question import own_mark, question_of
+from retain_integrations._question import own_mark, question_of, require_visible
 from retain_integrations._recalled import is_recalled_block, recalled_block
 from retain_integrations._sync import LazyMemory
 
@@ -44,7 +44,7 @@ class RetainKnowledgeStore:
     """A `KnowledgeStore` whose files are memories: read by path here, and found by meaning from everywhere.
 
     Paths, listings, offsets and missing files are as in AG2's own stores. Writing, appending and deleting a file are
-    atomic, also between processes, as long as all use the database itself or all use the service with one API key.
+    atomic, also between processes.
     """
 
     def __init__(
@@ -78,6 +78,7 @@ class RetainKnowledgeStore:
         Raises:
             InvalidInputError: a value is impossible, or two contradict each other.
         """
+        require_visible(agent_id=agent_id)
         self.namespace = normal_namespace(namespace)
         self.place = base_url or url
         self._files = Files(namespace=self.namespace, agent_id=agent_id, tags=tuple(tags), searchable=searchable)
@@ -219,6 +220,7 @@ class RecallPolicy:
             k: Most memories that are added, 1 to 1,000.
             score_threshold: Least score of a memory that is added, in [0, 1].
         """
+        require_visible(agent_id=agent_id, conversation_id=conversation_id)
         self._store = store
         self._where = retain.Filter(
             namespace=store.namespace if namespace is None else namespace,

@@ -14,7 +14,8 @@ from typing import Any, Final, Self, TypeVar, cast
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 import retain
-from retain_integrations._question import digest_of, own_mark
+from retain_integrations._keyed import replace_keyed
+from retain_integrations._question import digest_of, own_mark, require_visible
 from retain_integrations._recalled import is_recalled_block, recalled_block
 from retain_integrations._sync import LazyMemory
 
@@ -103,6 +104,7 @@ class RetainMemory(Memory, Component[RetainMemoryConfig]):
         Raises:
             InvalidInputError: a value is impossible, or two contradict each other.
         """
+        require_visible(agent_id=agent_id, conversation_id=conversation_id)
         try:
             self._config = RetainMemoryConfig.model_validate(
                 {
@@ -144,8 +146,10 @@ class RetainMemory(Memory, Component[RetainMemoryConfig]):
             InvalidInputError: what search can't read (an image, binary data), or metadata that is not JSON.
             CancelledError: `cancellation_token` was cancelled.
         """
-        new = self._new_memory(content)
-        await self._call(lambda memory: memory.store(new), cancellation_token)
+        key, new = self._new_memory(content)
+        await self._call(
+            lambda memory: replace_keyed(memory, self._config.namespace, key, lambda _: new), cancellation_token
+        )
 
     async def query(
         self,
@@ -240,7 +244,7 @@ class RetainMemory(Memory, Component[RetainMemoryConfig]):
             namespace=config.namespace, agent_id=config.agent_id, conversation_id=config.conversation_id
         )
 
-    def _new_memory(self, content: MemoryContent) -> retain.NewMemory:
+    def _new_memory(self, content: MemoryContent) -> tuple[str, retain.NewMemory]:
         text, mime_type = readable(content)
         metadata = content.metadata or {}
         if OWN in metadata:
@@ -249,14 +253,14 @@ class RetainMemory(Memory, Component[RetainMemoryConfig]):
         # Without a key of its own, a text that another agent of the namespace stored already would stay that
         # agent's alone, and this memory would never find it.
         owner = (config.agent_id, config.conversation_id)
-        return retain.NewMemory(
+        key = f"{OWN}:{digest_of(*owner, mime_type, text)}"
+        return key, retain.NewMemory(
             content=text,
             tags=config.tags,
             metadata={**metadata, OWN: {"mime_type": mime_type}},
             namespace=config.namespace,
             agent_id=config.agent_id,
             conversation_id=config.conversation_id,
-            key=f"{OWN}:{digest_of(*owner, mime_type, text)}",
         )
 
     async def _call(

@@ -3,6 +3,8 @@
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
@@ -33,6 +35,7 @@ from retain.domain.memory import (
 )
 
 T = TypeVar("T")
+_CLOSED = "this memory is closed; open it again"
 
 
 class SyncMemory:
@@ -43,6 +46,7 @@ class SyncMemory:
         self._thread = threading.Thread(target=self._loop.run_forever, name="retain-sync", daemon=True)
         self._thread.start()
         self._closed = False
+        self._closing = threading.Lock()
         try:
             self._memory = self._run(_await(open_memory()))
         except BaseException:
@@ -165,12 +169,15 @@ class SyncMemory:
         return self._iterate(self._memory.events(after=after))
 
     def close(self) -> None:
-        """Close the memory and end the thread. Idempotent."""
-        if not self._closed:
-            try:
-                self._run(self._memory.aclose())
-            finally:
-                self._stop()
+        """Close the memory and end the thread. Idempotent; calls under way in other threads may be refused."""
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+        try:
+            self._begin(self._memory.aclose()).result()
+        finally:
+            self._stop()
 
     def __enter__(self) -> Self:
         return self
@@ -181,15 +188,21 @@ class SyncMemory:
         self.close()
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        if self._closed:
-            work.close()
-            raise StoreUnavailableError("this memory is closed; open it again")
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        with self._closing:
+            if self._closed:
+                work.close()
+                raise StoreUnavailableError(_CLOSED)
+            future = self._begin(work)
         try:
             return future.result()
+        except CancelledError:
+            raise StoreUnavailableError(_CLOSED) from None
         except BaseException:
             future.cancel()  # Ctrl-C while waiting: the work must not go on unseen
             raise
+
+    def _begin(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def _iterate(self, items: AsyncIterator[T]) -> Iterator[T]:
         try:
@@ -200,14 +213,23 @@ class SyncMemory:
                     return
                 yield item
         finally:
-            if not self._closed:
+            with suppress(StoreUnavailableError):  # closed meanwhile: nothing is left to end
                 self._run(_end(items))
 
     def _stop(self) -> None:
         self._closed = True
+        self._begin(_cancel_the_rest()).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+
+async def _cancel_the_rest() -> None:
+    """End what still runs on this loop: without it, whoever waits for that would wait forever."""
+    rest = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in rest:
+        task.cancel()
+    await asyncio.gather(*rest, return_exceptions=True)
 
 
 async def _await(value: Awaitable[T]) -> T:

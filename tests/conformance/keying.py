@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from retain.core.ports import MemoryStore, RequestKey
+from retain.core.ports import Expected, MemoryStore, RequestKey
 from retain.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from retain.domain.ids import id_of
 from retain.domain.memory import EVERYTHING, Filter, NamespaceCount, Page
@@ -153,6 +153,34 @@ class Keying:
         with pytest.raises(ConflictError, match="read it again"):
             await store.update(id_, replace(edit(tags=("b",)), if_updated_at=START))
         assert (await store.get([id_]))[0].tags == ("a",)
+
+    async def test_no_two_updates_of_a_memory_have_the_same_time_even_when_the_clock_stands(
+        self, store: MemoryStore
+    ) -> None:
+        (id_,) = await put(store, keyed("text", "k"))
+        times = [(await store.get([id_]))[0].updated_at]
+        for _ in range(3):
+            await store.update(id_, replace(edit(tags=("a",)), updated_at=START))
+            times.append((await store.get([id_]))[0].updated_at)
+        await put(store, keyed("other text", "k"))
+        times.append((await store.get([id_]))[0].updated_at)
+        assert times == sorted(set(times))
+
+    async def test_an_entry_that_expects_something_else_is_refused_with_its_batch(self, store: MemoryStore) -> None:
+        (id_,) = await put(store, replace(keyed("one", "k"), expected=Expected(None)))
+        (seen,) = await store.get([id_])
+        for expected, field in ((Expected(None), "if_absent"), (Expected(START - timedelta(days=1)), "if_updated_at")):
+            with pytest.raises(ConflictError) as refused:
+                await put(store, entry("beside"), replace(keyed("two", "k"), expected=expected))
+            assert refused.value.field == field
+        with pytest.raises(ConflictError, match="any more"):
+            await put(store, replace(keyed("two", "unknown"), expected=Expected(START)))
+        assert await contents(store) == ["one"]
+
+        await put(store, replace(keyed("two", "k"), expected=Expected(seen.updated_at)))
+        with pytest.raises(ConflictError, match="read it again"):
+            await put(store, replace(keyed("three", "k"), expected=Expected(seen.updated_at)))
+        assert await contents(store) == ["two"]
 
     async def test_a_key_that_has_no_form_on_disk_is_refused(self, store: MemoryStore) -> None:
         with pytest.raises(InvalidInputError, match="key"):

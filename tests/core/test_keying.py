@@ -69,3 +69,17 @@ async def test_an_update_can_ask_that_nobody_was_faster(service: MemoryService) 
         await service.update(memory.id, MemoryPatch(if_updated_at=memory.updated_at))
     with pytest.raises(ConflictError):
         await service.update(memory.id, MemoryPatch(tags=["b"], if_updated_at=memory.updated_at - timedelta(hours=1)))
+
+
+async def test_a_store_can_ask_that_nobody_was_faster(service: MemoryService) -> None:
+    first = (await service.store("one", key="k", if_absent=True)).memory
+    second = (await service.store("two", key="k", if_updated_at=first.updated_at)).memory
+    assert second.updated_at > first.updated_at
+    for asked in ({"if_absent": True}, {"if_updated_at": first.updated_at}):
+        with pytest.raises(ConflictError):
+            await service.store_many([NewMemory(content="beside"), NewMemory(content="three", key="k", **asked)])
+    assert [memory.content for memory in (await service.list()).memories] == ["two"]
+    with pytest.raises(InvalidInputError, match="needs a key"):
+        await service.store("x", if_absent=True)
+    with pytest.raises(InvalidInputError, match="exclude each other"):
+        await service.store("x", key="k", if_absent=True, if_updated_at=first.updated_at)

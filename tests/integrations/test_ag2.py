@@ -333,3 +333,29 @@ async def test_a_wrong_key_is_named(server: RunningServer) -> None:
     with pytest.raises(retain.NotAuthenticatedError, match="key"):
         await store.write("/a.md", RATE)
     await store.close()
+
+
+async def test_a_file_may_be_made_and_deleted_over_and_over(make: MakeStore) -> None:
+    store = make()
+    for turn in range(120):
+        await store.write("/lock", f"held {turn}")
+        await store.delete("/lock")
+    assert not await store.exists("/lock")
+
+
+async def test_an_edit_by_another_way_in_is_not_overwritten_and_its_tags_stay(make: MakeStore) -> None:
+    store = make()
+    await store.write("/notes.md", "one;")
+    edit = retain.MemoryPatch(content="edited;", tags=["msg:cluster"])
+    id_ = retain.id_of(store.namespace, "/notes.md")
+    await store.call(lambda memory: memory.update(id_, edit))
+    await store.append("/notes.md", "two;")
+    assert await store.read("/notes.md") == "edited;two;"
+    assert (await store.call(lambda memory: memory.get(id_))).tags == ("msg:cluster",)
+
+
+def test_a_blank_agent_is_nobody() -> None:
+    with pytest.raises(retain.InvalidInputError, match="agent_id is empty"):
+        RetainKnowledgeStore("a.db", agent_id=" ")
+    with pytest.raises(retain.InvalidInputError, match="agent_id is empty"):
+        RecallPolicy(RetainKnowledgeStore("a.db"), agent_id="")

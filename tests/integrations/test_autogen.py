@@ -170,6 +170,8 @@ async def test_an_impossible_query_is_refused(memory: RetainMemory, keywords: di
     ("given", "field"),
     [
         ({"k": 0}, "k"),
+        ({"agent_id": ""}, "agent_id"),
+        ({"conversation_id": " "}, "conversation_id"),
         ({"score_threshold": 1.1}, "score_threshold"),
         ({"tags": "one"}, "tags"),
         ({"url": "a.db", "base_url": "http://127.0.0.1:1"}, "url"),
@@ -396,3 +398,16 @@ async def test_a_wrong_key_is_named(server: RunningServer) -> None:
     with pytest.raises(retain.NotAuthenticatedError, match="key"):
         await memory.query(RATE)
     await memory.close()
+
+
+async def test_adding_again_keeps_what_others_tagged_however_the_namespace_is_written(
+    make: MakeMemory, where: dict[str, Any]
+) -> None:
+    await make(tags=["own"]).add(text(RATE))
+    place = where.get("url")
+    with retain.open(place) if place else retain.connect(where["base_url"]) as plain:
+        (stored,) = plain.list(retain.Filter(namespace=where["namespace"])).memories
+        plain.update(stored.id, retain.MemoryPatch(tags=[*stored.tags, "msg:cluster"]))
+        for namespace in (where["namespace"] + "/", where["namespace"].removeprefix("/")):
+            await make(namespace=namespace, tags=["own"]).add(text(RATE))
+            assert plain.get(stored.id).tags == ("own", "msg:cluster")

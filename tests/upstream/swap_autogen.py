@@ -34,6 +34,8 @@ if importlib.util.find_spec("chromadb") is None:
 
 from autogen_ext.memory import chromadb as upstream  # noqa: E402 - after what it imports
 
+_made: list[RetainMemory] = []
+
 
 class SwappedIn(RetainMemory):
     """`RetainMemory` with the constructor of `ChromaDBVectorMemory`: its configuration, mapped field by field."""
@@ -42,6 +44,7 @@ class SwappedIn(RetainMemory):
     component_provider_override = "autogen_ext.memory.chromadb.ChromaDBVectorMemory"
 
     def __init__(self, config: Any = None) -> None:
+        _made.append(self)
         self._chroma = config or upstream.PersistentChromaDBVectorMemoryConfig()
         folder = Path(getattr(self._chroma, "persistence_path", "."))
         folder.mkdir(parents=True, exist_ok=True)
@@ -85,6 +88,7 @@ class AsAList(RetainMemory):
     component_provider_override = "autogen_core.memory.ListMemory"
 
     def __init__(self, name: str | None = None, memory_contents: Sequence[MemoryContent] = ()) -> None:
+        _made.append(self)
         self.name = name
         self._begun = list(memory_contents)
         folder = tempfile.mkdtemp(prefix="retain-upstream-")
@@ -103,3 +107,8 @@ class AsAList(RetainMemory):
 
 
 autogen_core.memory.ListMemory = AsAList  # type: ignore[misc]
+
+
+def pytest_sessionfinish() -> None:
+    """The tests would not have been about us if they had made none of ours."""
+    assert _made

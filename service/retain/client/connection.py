@@ -121,7 +121,8 @@ class Connection:
                 )
             except httpx.RequestError as error:
                 unsent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
-                if last or not (unsent or repeatable):
+                # A service that takes too long would only get more to do.
+                if last or isinstance(error, httpx.ReadTimeout) or not (unsent or repeatable):
                     raise self.unavailable(error) from None
                 lost = lost or not unsent
             else:
@@ -171,6 +172,8 @@ class Connection:
         """Return the error that says how to start the service."""
         if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
             return StoreUnavailableError(f"no service answers at {self.base_url}; start it with: retain serve")
+        if isinstance(error, httpx.ReadTimeout):
+            return StoreUnavailableError(f"{self.base_url} did not answer within {READ_S:.0f} s; is it overloaded?")
         detail = str(error) or type(error).__name__
         return StoreUnavailableError(f"the connection to {self.base_url} failed ({detail}); try again")
 

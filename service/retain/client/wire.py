@@ -57,6 +57,8 @@ def new_memory_to_wire(new: NewMemory, /) -> JsonObject:
         "supersedes": new.supersedes,
         "key": new.key,
         "searchable": new.searchable,
+        "if_updated_at": new.if_updated_at,
+        "if_absent": new.if_absent,
     }
     return {"content": new.content, **fields_to_wire(fields)}
 
@@ -65,11 +67,11 @@ def fields_to_wire(fields: MemoryFields, /) -> JsonObject:
     """Return what is said of a memory, or of all memories of a session."""
     form: JsonObject = {}
     for name, value in fields.items():
-        if name == "occurred_at":
+        if name in ("occurred_at", "if_updated_at"):
             value = _time(cast("datetime | None", value), name)
         if name == "searchable" and value is not None:
             form[name] = [list(span) for span in cast("Sequence[Sequence[int]]", value)]  # none at all says something
-        elif value is not None and value not in ("", (), [], {}):
+        elif value is not None and value is not False and value not in ("", (), [], {}):
             form[name] = _plain(value)
     return form
 

@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from retain.core.policy import AGENT_TAG_PREFIX, MAX_AGENT_CHARS, Principal
+from retain.core.ports import Expected
 from retain.domain.errors import InvalidInputError, TooLargeError
 from retain.domain.ids import id_of, new_id, parse_id, shortened
 from retain.domain.memory import (
@@ -33,6 +34,8 @@ from retain.domain.text import (
     normalise_tags,
     require_storable,
 )
+
+T = TypeVar("T")
 
 MAX_SEQUENCE = 2**53 - 1
 """Largest `sequence`: what JSON numbers carry exactly."""
@@ -80,6 +83,20 @@ class Intake:
             searchable=_searchable(new.searchable, content),
             turns=turns,
         )
+
+    def expected(self, new: NewMemory, /) -> Expected | None:
+        """Return what must be stored under the key of `new` for it to be written.
+
+        Raises:
+            InvalidInputError: there is no key, or both conditions are given.
+        """
+        asked = [name for name in ("if_updated_at", "if_absent") if getattr(new, name)]
+        if not asked:
+            return None
+        if new.key is None or len(asked) > 1:
+            reason = "needs a key" if new.key is None else "and if_updated_at exclude each other"
+            raise InvalidInputError(f"{asked[-1]} {reason}", field=asked[-1])
+        return Expected(None if new.if_updated_at is None else aware(new.if_updated_at, "if_updated_at"))
 
     def imported(self, memory: Memory, /) -> Memory:
         """Return a memory of an export as it is, when it could have been stored through any other way in.
@@ -356,7 +373,7 @@ def id_superseded_by(new: NewMemory, /) -> str | None:
     return parse_id(new.supersedes, field="supersedes") if new.supersedes else None
 
 
-def at_place(make: Callable[[NewMemory], Memory], new: NewMemory, place: int, /) -> Memory:
+def at_place(make: Callable[[NewMemory], T], new: NewMemory, place: int, /) -> T:
     """Return what `make` makes of `new`; its errors name the place in the batch."""
     try:
         return make(new)

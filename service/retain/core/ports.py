@@ -77,17 +77,26 @@ class Embedder(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Expected:
+    """What must be stored under the key of an entry: a memory that was updated at this time, or none."""
+
+    updated_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """A memory ready to be written, with its passages and their vectors (n, d) in the same order.
 
     Attributes:
         supersedes: Id of the memory that this one replaces.
+        expected: Raises ConflictError unless this is stored under the memory's key; None does not ask.
     """
 
     memory: Memory
     passages: Sequence[Passage]
     vectors: Vectors
     supersedes: str | None = None
+    expected: Expected | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from retain.core.intake import (
     require_count,
 )
 from retain.core.policy import LOCAL_USER, Principal
-from retain.core.ports import Capability, Change, Clock, Embedder, EventLog, MemoryStore, RequestKey
+from retain.core.ports import Capability, Change, Clock, Embedder, EventLog, Expected, MemoryStore, RequestKey
 from retain.core.recall import Question, find, newest
 from retain.core.sessions import session_memory, turn_memories
 from retain.core.similarity import similar_to
@@ -130,9 +130,10 @@ class MemoryService:
         request = self._request(idempotency_key, new)
         prepared = intake.memory(new)
         await self._require_successor(prepared.namespace, new.supersedes, "supersedes")
-        made, model = await entries(self._embedder, [prepared], [id_superseded_by(new)])
-        (written,) = await self._store.put(made, model=model, request=request)
-        similar = await similar_to(self._store, written.memory, made[0].vectors, model) if written.created else ()
+        expected = intake.expected(new)
+        (made,), model = await entries(self._embedder, [prepared], [id_superseded_by(new)])
+        (written,) = await self._store.put([replace(made, expected=expected)], model=model, request=request)
+        similar = await similar_to(self._store, written.memory, made.vectors, model) if written.created else ()
         return Stored(written.memory, written.created, similar)
 
     async def store_many(
@@ -156,7 +157,8 @@ class MemoryService:
             await self._require_successor(memory.namespace, new.supersedes, "supersedes")
         going = await self._resolve(replace(EVERYTHING, ids=tuple(delete))) if delete else None
         request = self._request(idempotency_key, news, *([list(delete)] if delete else []))
-        return await self._put(prepared, [id_superseded_by(new) for new in news], request, going)
+        expected = [at_place(intake.expected, new, place) for place, new in enumerate(news)]
+        return await self._put(prepared, request, [id_superseded_by(new) for new in news], expected, going)
 
     async def store_session(
         self,
@@ -171,7 +173,7 @@ class MemoryService:
         if mode not in ("turn", "session"):
             raise InvalidInputError(f"mode must be turn or session, not {shortened(mode)}", field="mode")
         as_new_memory("", fields)
-        if placed := fields.keys() & {"sequence", "supersedes", "key", "searchable"}:
+        if placed := fields.keys() & {"sequence", "supersedes", "key", "searchable", "if_updated_at", "if_absent"}:
             raise InvalidInputError(f"{min(placed)} can't be said of a whole session", field=min(placed))
         request = self._request(idempotency_key, list(turns), mode, fields)
         intake = await self._intake()
@@ -185,16 +187,19 @@ class MemoryService:
             prepared = [intake.memory(new, turns=spans)]
         else:
             prepared = [intake.memory(new) for new in turn_memories(turns, template, max_content_chars=limit)]
-        return StoredSession(conversation_id, tuple(await self._put(prepared, None, request)))
+        return StoredSession(conversation_id, tuple(await self._put(prepared, request)))
 
     async def _put(
         self,
         prepared: list[Memory],
-        supersedes: list[str | None] | None,
         request: RequestKey | None,
+        supersedes: list[str | None] | None = None,
+        expected: list[Expected | None] | None = None,
         going: Filter | None = None,
     ) -> list[Stored]:
         made, model = await entries(self._embedder, prepared, supersedes)
+        if expected is not None:
+            made = [replace(entry, expected=one) for entry, one in zip(made, expected, strict=True)]
         written = await self._store.put(made, model=model, request=request, delete=going)
         return [Stored(outcome.memory, outcome.created) for outcome in written]
 

@@ -101,6 +101,8 @@ class MemoryFields(TypedDict, total=False):
     supersedes: str | None
     key: str | None
     searchable: Sequence[tuple[int, int]] | None
+    if_updated_at: datetime | None
+    if_absent: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +118,8 @@ class NewMemory:
             memory: all fields are the new ones, id and `created_at` stay. Two keys may hold the same text.
         searchable: Parts of the content that search sees, as characters [start, end) in order; each is embedded on
             its own. None means all of it, an empty sequence none: such a memory is listed and never found.
+        if_updated_at: Store only when the memory under the key still has this `updated_at`: nobody was faster.
+        if_absent: Store only when nothing is stored under the key.
     """
 
     content: str
@@ -130,6 +134,8 @@ class NewMemory:
     supersedes: str | None = None
     key: str | None = None
     searchable: Sequence[tuple[int, int]] | None = None
+    if_updated_at: datetime | None = None
+    if_absent: bool = False
 
 
 class Unset(Enum):

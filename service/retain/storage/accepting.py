@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from datetime import datetime
 
-from retain.core.ports import Change
+from retain.core.ports import Change, Entry
 from retain.domain.errors import ConflictError, InvalidInputError
 from retain.domain.memory import Memory, Tombstone
 
@@ -31,13 +31,28 @@ def require_storable_change(change: Change, /) -> None:
     require_text(change.content, "content")
 
 
-def require_unchanged(change: Change, updated_at: datetime, /) -> None:
-    """Raise ConflictError when a change is meant for a memory as it was before."""
-    if change.if_updated_at is not None and change.if_updated_at != updated_at:
+def require_unchanged(expected: datetime, updated_at: datetime, /) -> None:
+    """Raise ConflictError when a write is meant for a memory as it was before."""
+    if expected != updated_at:
         raise ConflictError(
-            f"it was updated at {updated_at.isoformat()}, not {change.if_updated_at.isoformat()}; read it again",
+            f"it was updated at {updated_at.isoformat()}, not {expected.isoformat()}; read it again",
             field="if_updated_at",
         )
+
+
+def require_expected(entry: Entry, updated_at: datetime | None, /) -> None:
+    """Raise ConflictError when something else is stored under the key of `entry` than is expected."""
+    if entry.expected is None:
+        return
+    match entry.expected.updated_at, updated_at:
+        case None, None:
+            pass
+        case None, _:
+            raise ConflictError(f"there is a memory with the key {entry.memory.key!r} already", field="if_absent")
+        case _, None:
+            raise ConflictError(f"there is no memory with the key {entry.memory.key!r} any more", field="if_updated_at")
+        case expected, _:
+            require_unchanged(expected, updated_at)
 
 
 def require_buriable(stone: Tombstone, /) -> None:

@@ -51,7 +51,13 @@ from retain.domain.memory import (
 from retain.domain.ontology import OwnType, parents_of
 from retain.domain.scoring import Candidates, Values
 from retain.domain.text import ROOT, is_within
-from retain.storage.accepting import require_buriable, require_storable, require_storable_change, require_unchanged
+from retain.storage.accepting import (
+    require_buriable,
+    require_expected,
+    require_storable,
+    require_storable_change,
+    require_unchanged,
+)
 from retain.storage.scanning import (
     TIMES,
     Kept,
@@ -137,17 +143,19 @@ class InMemoryStore:
         if entry.supersedes is not None and entry.supersedes not in self._kept:
             raise NotFoundError(f"supersedes names the memory {entry.supersedes}, which does not exist")
         same_key = self._kept.get(memory.id) if memory.key is not None else None
+        require_expected(entry, None if same_key is None else same_key.memory.updated_at)
         twin = self._twin(memory, apart_from=entry.supersedes) if same_key is None else None
         if entry.supersedes is not None:
             old = self._kept[entry.supersedes]
-            self._save(old, updated_at=memory.updated_at, superseded_by=twin.memory.id if twin else memory.id)
+            self._save(old, at=memory.updated_at, superseded_by=twin.memory.id if twin else memory.id)
         if twin is not None:
             new = [tag for tag in memory.tags if tag not in twin.memory.tags]
             if new:
-                self._save(twin, updated_at=memory.updated_at, tags=(*twin.memory.tags, *new))
+                self._save(twin, at=memory.updated_at, tags=(*twin.memory.tags, *new))
             return twin.memory.id, False
         if same_key is not None:
-            memory = replace(memory, created_at=same_key.memory.created_at)
+            at = _later(same_key.memory, memory.updated_at)
+            memory = replace(memory, created_at=same_key.memory.created_at, updated_at=at)
             self._kept[memory.id] = self._indexed(memory, entry.passages, entry.vectors, model)
             self._note("updated", memory, memory.updated_at)
             return memory.id, False
@@ -186,8 +194,8 @@ class InMemoryStore:
                 return kept
         return None
 
-    def _save(self, kept: Kept, **fields: Any) -> None:
-        memory = replace(kept.memory, **fields)
+    def _save(self, kept: Kept, *, at: datetime, **fields: Any) -> None:
+        memory = replace(kept.memory, updated_at=_later(kept.memory, at), **fields)
         self._kept[memory.id] = replace(kept, memory=memory)
         self._note("updated", memory, memory.updated_at)
 
@@ -219,7 +227,8 @@ class InMemoryStore:
             if old is None:
                 return None
             require_storable_change(change)
-            require_unchanged(change, old.memory.updated_at)
+            if change.if_updated_at is not None:
+                require_unchanged(change.if_updated_at, old.memory.updated_at)
             fields = dict(change.fields)
             for name in ("occurred_at", "archived_at"):
                 if isinstance(moment := fields.get(name), datetime):
@@ -227,7 +236,8 @@ class InMemoryStore:
             if change.content is not None:
                 fields |= {"content": change.content, "content_hash": change.content_hash, "turns": ()}
                 fields["searchable"] = None if old.memory.searchable else old.memory.searchable
-            memory = replace(old.memory, updated_at=to_the_ms(change.updated_at), **cast("dict[str, Any]", fields))
+            at = _later(old.memory, to_the_ms(change.updated_at))
+            memory = replace(old.memory, updated_at=at, **cast("dict[str, Any]", fields))
             self._require_no_circle(memory)
             if self._twin(memory, apart_from=memory.id) is not None:
                 raise ConflictError(f"the memory {memory.id} would be an exact duplicate of another active memory")
@@ -354,7 +364,7 @@ class InMemoryStore:
             changed = [memory for memory in self._matching(where) if old & set(memory.tags)]
             for memory in changed:
                 renamed = dict.fromkeys(target if tag in old else tag for tag in memory.tags)
-                self._save(self._kept[memory.id], tags=tuple(renamed), updated_at=to_the_ms(at))
+                self._save(self._kept[memory.id], at=to_the_ms(at), tags=tuple(renamed))
             return len(changed)
 
     async def namespaces(self, where: Filter, /) -> list[NamespaceCount]:
@@ -457,3 +467,8 @@ class InMemoryStore:
 
 def _highest(values: Values | None, count: int) -> list[int]:
     return [] if values is None else np.argsort(-values, kind="stable")[:count].tolist()
+
+
+def _later(memory: Memory, at: datetime) -> datetime:
+    """Return when an update at `at` is said to be: no two of a memory have the same time."""
+    return max(at, memory.updated_at + timedelta(milliseconds=1))

@@ -164,14 +164,21 @@ class IndexedMemoryFields(NewMemoryFields):
     searchable: OptionalSpans = Field(
         None, description="Parts [start, end) of content that search sees; none at all when empty, all by default"
     )
+    if_updated_at: WireTime = Field("", description="With key: store only when its updated_at is still this")
+    if_absent: bool = Field(False, description="With key: store only when nothing is stored under it")
 
     def to_new_memory(self) -> NewMemory:
         """Return the memory to store.
 
         Raises:
-            InvalidInputError: `occurred_at` is no time.
+            InvalidInputError: a time is none.
         """
-        return replace(super().to_new_memory(), searchable=self.searchable)
+        return replace(
+            super().to_new_memory(),
+            searchable=self.searchable,
+            if_updated_at=to_instant(self.if_updated_at, "if_updated_at"),
+            if_absent=self.if_absent,
+        )
 
 
 class BatchFields(Wire):

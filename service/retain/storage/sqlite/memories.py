@@ -10,12 +10,14 @@ import apsw
 from retain.core.ports import Change, Entry, RequestKey, Written
 from retain.domain.errors import ConflictError, NotFoundError
 from retain.domain.memory import Filter, Memory, Model
-from retain.storage.accepting import require_storable, require_storable_change, require_unchanged
+from retain.storage.accepting import require_expected, require_storable, require_storable_change, require_unchanged
 from retain.storage.sqlite import changes, meta, passages, requests
 from retain.storage.sqlite.connection import Connection, Value, blobs
 from retain.storage.sqlite.filters import condition
 from retain.storage.sqlite.passages import Cut
 from retain.storage.sqlite.rows import (
+    LATER,
+    from_ms,
     id_blob,
     id_text,
     insert,
@@ -67,7 +69,7 @@ def _put_all(connection: Connection, entries: Sequence[Entry], model: Model) -> 
 
 
 def _stand_alone(connection: Connection, entries: Sequence[Entry], namespaces: Mapping[str, int]) -> list[bool]:
-    """Return for each entry whether it replaces nothing, and its id and its text in its place are new."""
+    """Return for each entry whether it replaces and expects nothing, and its id and its text in its place are new."""
     ids = blobs(id_blob(entry.memory.id) for entry in entries)
     taken: set[object] = {row[0] for row in connection.rows("SELECT id FROM memory WHERE id IN carray(?)", (ids,))}
     taken.update(row[0] for row in connection.rows("SELECT id FROM tombstone WHERE id IN carray(?)", (ids,)))
@@ -77,7 +79,7 @@ def _stand_alone(connection: Connection, entries: Sequence[Entry], namespaces: M
         own: set[object] = {id_blob(entry.memory.id)}
         if entry.memory.state == "active" and entry.memory.key is None:
             own.add(_place(entry.memory, namespaces))
-        alone.append(entry.supersedes is None and taken.isdisjoint(own))
+        alone.append(entry.supersedes is None and entry.expected is None and taken.isdisjoint(own))
         taken |= own
     return alone
 
@@ -113,6 +115,7 @@ def _add(connection: Connection, entries: Sequence[Entry], namespaces: Mapping[s
 def _put_one(connection: Connection, entry: Entry, namespaces: Mapping[str, int]) -> tuple[str, bool]:
     memory = entry.memory
     replaced = _key_to_supersede(connection, entry)
+    require_expected(entry, _updated_at(connection, memory.id))
     if memory.key is not None and (key := key_of(connection, memory.id)) is not None:
         if replaced is not None:
             _mark_superseded(connection, replaced, memory.id, to_ms(memory.updated_at))
@@ -124,7 +127,7 @@ def _put_one(connection: Connection, entry: Entry, namespaces: Mapping[str, int]
     if twin is not None:
         key, id_ = twin
         if add_tags(connection, key, memory.tags):
-            connection.run("UPDATE memory SET updated_at = ? WHERE key = ?", (to_ms(memory.updated_at), key))
+            connection.run(f"UPDATE memory SET {LATER} WHERE key = ?", (to_ms(memory.updated_at), key))
             changes.record(connection, "updated", key, to_ms(memory.updated_at))
         return id_, False
     _claim_id(connection, memory.id, namespaces[memory.namespace])
@@ -171,6 +174,11 @@ def key_of(connection: Connection, id_: str, /) -> int | None:
     return connection.value("SELECT key FROM memory WHERE id = ?", (id_blob(id_),))
 
 
+def _updated_at(connection: Connection, id_: str) -> datetime | None:
+    at_ms = connection.value("SELECT updated_at FROM memory WHERE id = ?", (id_blob(id_),))
+    return None if at_ms is None else from_ms(at_ms)
+
+
 def _twin(
     connection: Connection, memory: Memory, namespaces: Mapping[str, int], apart_from: int | None
 ) -> tuple[int, str] | None:
@@ -188,7 +196,7 @@ def _twin(
 
 
 def _mark_superseded(connection: Connection, key: int, by: str, at_ms: int) -> None:
-    connection.run("UPDATE memory SET superseded_by = ?, updated_at = ? WHERE key = ?", (id_blob(by), at_ms, key))
+    connection.run(f"UPDATE memory SET {LATER}, superseded_by = ? WHERE key = ?", (at_ms, id_blob(by), key))
     changes.record(connection, "updated", key, at_ms)
 
 
@@ -197,10 +205,10 @@ def update(connection: Connection, id_: str, change: Change, model: Model | None
     key = key_of(connection, id_)
     if key is None:
         return None
-    columns: dict[str, Value] = {"updated_at": to_ms(change.updated_at)}
+    columns: dict[str, Value] = {}
     require_storable_change(change)
-    if change.if_updated_at is not None:
-        require_unchanged(change, memories_by_id(connection, [id_])[0].updated_at)
+    if change.if_updated_at is not None and (updated_at := _updated_at(connection, id_)) is not None:
+        require_unchanged(change.if_updated_at, updated_at)
     for name, value in change.fields.items():
         if name == "tags":
             set_tags(connection, key, list(_texts(value)))
@@ -209,7 +217,7 @@ def update(connection: Connection, id_: str, change: Change, model: Model | None
     if isinstance(by := change.fields.get("superseded_by"), str):
         _require_no_circle(connection, id_, by)
     if change.content is None:
-        _set(connection, id_, columns)
+        _set(connection, id_, to_ms(change.updated_at), columns)
     else:
         columns |= {"content": change.content, "content_hash": bytes.fromhex(change.content_hash or "")}
         _replace_content(connection, key, id_, change, columns, model)
@@ -227,7 +235,7 @@ def _replace_content(
     passages.require_vectors([cut], model)
     passages.remove_passages(connection, key)
     columns["turns"] = None  # they are places in the old content, as the parts that are searched
-    _set(connection, id_, columns)
+    _set(connection, id_, to_ms(change.updated_at), columns)
     connection.run("UPDATE memory SET searchable = NULL WHERE key = ? AND searchable <> '[]'", (key,))
     passages.add_passages(connection, {key: cut})
 
@@ -254,10 +262,10 @@ def _column(name: str, value: object) -> Value:
             raise TypeError(f"{name} can't be changed to {value!r}")
 
 
-def _set(connection: Connection, id_: str, columns: dict[str, Value]) -> None:
-    assignments = ", ".join(f"{name} = ?" for name in columns)
+def _set(connection: Connection, id_: str, at_ms: int, columns: dict[str, Value]) -> None:
+    assignments = ", ".join((LATER, *(f"{name} = ?" for name in columns)))
     try:
-        connection.run(f"UPDATE memory SET {assignments} WHERE id = ?", (*columns.values(), id_blob(id_)))
+        connection.run(f"UPDATE memory SET {assignments} WHERE id = ?", (at_ms, *columns.values(), id_blob(id_)))
     except apsw.ConstraintError as error:
         raise ConflictError(
             f"the memory {id_} would be an exact duplicate of another active memory in its namespace and "

@@ -55,10 +55,12 @@ _INSERT = """
     INSERT INTO memory(key, id, content, content_hash, created_at, updated_at, occurred_at, type, metadata, namespace,
                        agent_id, conversation_id, sequence, turns, superseded_by, archived_at, own_key, searchable)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+LATER = "updated_at = max(?, updated_at + 1)"
+"""Sets the time of an update so that no two of a memory have the same, whatever the clock says."""
 _REPLACE = """
-    UPDATE memory SET content = ?3, content_hash = ?4, updated_at = ?6, occurred_at = ?7, type = ?8, metadata = ?9,
-        agent_id = ?11, conversation_id = ?12, sequence = ?13, turns = ?14, superseded_by = ?15, archived_at = ?16,
-        searchable = ?18
+    UPDATE memory SET content = ?3, content_hash = ?4, updated_at = max(?6, updated_at + 1), occurred_at = ?7,
+        type = ?8, metadata = ?9, agent_id = ?11, conversation_id = ?12, sequence = ?13, turns = ?14,
+        superseded_by = ?15, archived_at = ?16, searchable = ?18
     WHERE key = ?1"""
 
 

@@ -8,6 +8,7 @@ from retain.domain.text import ROOT
 from retain.storage.sqlite import changes
 from retain.storage.sqlite.connection import Connection
 from retain.storage.sqlite.filters import condition
+from retain.storage.sqlite.rows import LATER
 from retain.storage.words import canonical_json
 
 
@@ -81,6 +82,6 @@ def retag(connection: Connection, sources: Sequence[str], target: str, where: Fi
             (memory,),
         )
         set_tags(connection, memory, [target if name in old else name for (name,) in names])
-        connection.run("UPDATE memory SET updated_at = ? WHERE key = ?", (at_ms, memory))
+        connection.run(f"UPDATE memory SET {LATER} WHERE key = ?", (at_ms, memory))
         changes.record(connection, "updated", memory, at_ms)
     return len(rows)
