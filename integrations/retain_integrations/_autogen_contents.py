@@ -16,12 +16,16 @@ OWN: Final = "autogen"
 """The key of a memory's metadata under which the adapter keeps what it needs."""
 
 
-def readable(content: MemoryContent, /) -> tuple[str, str]:
+def readable(content: object, /) -> tuple[str, str]:
     """Return the text that search sees, and the MIME type without parameters.
 
     Raises:
         InvalidInputError: search can't read such content, or it is not what its MIME type says.
     """
+    if not isinstance(content, MemoryContent):
+        raise retain.InvalidInputError(
+            f"content must be a MemoryContent, not {type(content).__name__}", field="content"
+        )
     value: object = content.content
     mime_type = content.mime_type.value if isinstance(content.mime_type, MemoryMimeType) else content.mime_type
     mime_type = mime_type.partition(";")[0].strip().lower()

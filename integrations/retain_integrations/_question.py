@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import Final
 
 import retain
@@ -36,6 +37,17 @@ def require_visible(**names: str | None) -> None:
     for field, name in names.items():
         if name is not None and is_blank(name):
             raise retain.InvalidInputError(f"{field} is empty; give a name, or leave it out for all", field=field)
+
+
+def tags_of(tags: Sequence[str], /) -> tuple[str, ...]:
+    """Return tags as a tuple.
+
+    Raises:
+        InvalidInputError: a single text, whose letters would be tags.
+    """
+    if isinstance(tags, str):
+        raise retain.InvalidInputError("tags must be a list of texts", field="tags")
+    return tuple(tags)
 
 
 def digest_of(*parts: object) -> str:

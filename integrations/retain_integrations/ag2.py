@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 import retain
 from retain_integrations._ag2_files import Files, names_in, normal_namespace, normal_path, path_of, revision_of, text_of
-from retain_integrations._question import own_mark, question_of, require_visible
+from retain_integrations._question import own_mark, question_of, require_visible, tags_of
 from retain_integrations._recalled import is_recalled_block, recalled_block
 from retain_integrations._sync import LazyMemory
 
@@ -81,7 +81,7 @@ class RetainKnowledgeStore:
         require_visible(agent_id=agent_id)
         self.namespace = normal_namespace(namespace)
         self.place = base_url or url
-        self._files = Files(namespace=self.namespace, agent_id=agent_id, tags=tuple(tags), searchable=searchable)
+        self._files = Files(namespace=self.namespace, agent_id=agent_id, tags=tags_of(tags), searchable=searchable)
         self._poll_interval_s = poll_interval_s
         self._lazy = LazyMemory(url, base_url=base_url, api_key=api_key, embedder=embedder, **settings)
 
@@ -105,6 +105,7 @@ class RetainKnowledgeStore:
             TooLargeError: the file is longer than the setting `max_content_chars`, or its path than 500 characters.
             InvalidInputError: `path` is the root, or `content` holds what no database can carry, such as NUL.
         """
+        _require_text(content)
         await self.call(lambda memory: self._files.change(memory, normal_path(path), lambda _: content))
 
     async def append(self, path: str, content: str) -> int:
@@ -113,6 +114,7 @@ class RetainKnowledgeStore:
         Raises:
             TooLargeError, InvalidInputError: as of `write`.
         """
+        _require_text(content)
         before = await self.call(
             lambda memory: self._files.change(memory, normal_path(path), lambda old: old + content)
         )
@@ -226,7 +228,7 @@ class RecallPolicy:
             namespace=store.namespace if namespace is None else namespace,
             agent_id=agent_id,
             conversation_id=conversation_id,
-            tags=tuple(tags),
+            tags=tags_of(tags),
         )
         self._k = k
         self._least = 0.0 if score_threshold is None else score_threshold
@@ -245,6 +247,11 @@ class RecallPolicy:
         )
         block = recalled_block(dict.fromkeys(hit.memory.content for hit in found.hits))
         return ([*kept, f"{block}\n{self._mark}"] if block else kept), events
+
+
+def _require_text(content: object) -> None:
+    if not isinstance(content, str):
+        raise retain.InvalidInputError(f"content must be text, not {type(content).__name__}", field="content")
 
 
 def _latest_text(events: Sequence[BaseEvent]) -> str:

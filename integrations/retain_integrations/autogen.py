@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 import retain
 from retain_integrations._keyed import replace_keyed
-from retain_integrations._question import digest_of, own_mark, require_visible
+from retain_integrations._question import digest_of, own_mark, question_of, require_visible
 from retain_integrations._recalled import is_recalled_block, recalled_block
 from retain_integrations._sync import LazyMemory
 
@@ -114,7 +114,7 @@ class RetainMemory(Memory, Component[RetainMemoryConfig]):
                     "namespace": namespace,
                     "agent_id": agent_id,
                     "conversation_id": conversation_id,
-                    "tags": tags if isinstance(tags, str) else list(tags),
+                    "tags": tags,
                     "k": k,
                     "score_threshold": score_threshold,
                     "always": always,
@@ -160,7 +160,8 @@ class RetainMemory(Memory, Component[RetainMemoryConfig]):
         """Return what answers `query`, best first; each result's metadata has the memory's `id` and its `score`.
 
         Args:
-            query: A question, or content that is looked for by its text. An empty text lists the newest memories.
+            query: A question, or content that is looked for by its text. An empty text lists the newest memories; of
+                a very long one, beginning and end count.
                 With `always` it does not matter.
             cancellation_token: Ends the wait.
             **kwargs: For this query only: `k`, `score_threshold`, `mode`, and the conditions `tags`, `tag_match`,
@@ -174,14 +175,15 @@ class RetainMemory(Memory, Component[RetainMemoryConfig]):
             raise retain.InvalidInputError(
                 f"query() knows no {min(unknown)!r}; it takes {', '.join(sorted(_SAID_OF_QUERY))}", field=min(unknown)
             )
-        text = "" if self._config.always else query if isinstance(query, str) else readable(query)[0]
+        asked = "" if self._config.always else question_of(query if isinstance(query, str) else readable(query)[0])
         where = replace(self._scope(), **{name: kwargs[name] for name in kwargs.keys() & _SAID_OF_FILTER})
         k = kwargs.get("k", self._config.k)
         threshold = kwargs.get("score_threshold", self._config.score_threshold)
         least = 0.0 if threshold is None else threshold
         mode = kwargs.get("mode", "hybrid")
         found = await self._call(
-            lambda memory: memory.recall(text, k=k, mode=mode, where=where, min_score=least), cancellation_token
+            lambda memory: memory.recall(asked, k=k, mode=mode, where=where, min_score=least),
+            cancellation_token,
         )
         hits = reversed(found.hits) if self._config.always else found.hits
         return MemoryQueryResult(results=[as_content(hit) for hit in hits])

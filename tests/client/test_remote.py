@@ -437,3 +437,31 @@ def test_the_synchronous_twin_works_over_http(tmp_path: Any) -> None:
         stop[0]()
         thread.join(20)
     assert not thread.is_alive()
+
+
+async def test_an_answer_that_lacks_everything_is_not_taken_for_one_of_retain() -> None:
+    async def handler(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, json={})
+
+    memory = RemoteMemory(BASE_URL, transport=httpx.MockTransport(handler))
+    for ask in (lambda: memory.store_many(["x"]), lambda: memory.recall("x"), memory.list, memory.namespaces):
+        with pytest.raises(retain.StoreError, match="does not answer like Retain"):
+            await ask()
+
+
+async def test_a_service_that_takes_too_long_is_not_asked_again() -> None:
+    asked = []
+
+    async def handler(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        raise httpx.ReadTimeout("")
+
+    memory = RemoteMemory(BASE_URL, transport=httpx.MockTransport(handler))
+    with pytest.raises(retain.StoreUnavailableError, match="did not answer within 120 s"):
+        await memory.recall("x")
+    assert len(asked) == 1
+
+
+def test_an_address_is_text() -> None:
+    with pytest.raises(retain.InvalidInputError, match="base_url must be text, not int"):
+        RemoteMemory(5)  # type: ignore[arg-type]

@@ -359,3 +359,12 @@ def test_a_blank_agent_is_nobody() -> None:
         RetainKnowledgeStore("a.db", agent_id=" ")
     with pytest.raises(retain.InvalidInputError, match="agent_id is empty"):
         RecallPolicy(RetainKnowledgeStore("a.db"), agent_id="")
+
+
+async def test_wrong_types_are_named(make: MakeStore) -> None:
+    store = make()
+    for call in (store.write("/a", None), store.append("/a", b"x")):  # type: ignore[arg-type]
+        with pytest.raises(retain.InvalidInputError, match="content must be text"):
+            await call
+    with pytest.raises(retain.InvalidInputError, match="tags must be a list"):
+        make(tags="ab")

@@ -411,3 +411,11 @@ async def test_adding_again_keeps_what_others_tagged_however_the_namespace_is_wr
         for namespace in (where["namespace"] + "/", where["namespace"].removeprefix("/")):
             await make(namespace=namespace, tags=["own"]).add(text(RATE))
             assert plain.get(stored.id).tags == ("own", "msg:cluster")
+
+
+async def test_other_things_than_content_are_refused_and_a_long_question_is_asked(memory: RetainMemory) -> None:
+    for call in (memory.add(None), memory.add("text"), memory.query(None), memory.query(5)):  # type: ignore[arg-type]
+        with pytest.raises(retain.InvalidInputError, match="content must be a MemoryContent"):
+            await call
+    await memory.add(text(RATE))
+    assert await contents(memory, "requests a minute? " * 3_000) == [RATE]

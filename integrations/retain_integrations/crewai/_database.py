@@ -1,10 +1,9 @@
 """What a `RetainStorage` asks of Retain: memories by the conditions of CrewAI, and vectors of one kind."""
 
-import threading
-from collections import OrderedDict
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Any
 from uuid import UUID
 
@@ -21,7 +20,8 @@ from retain_integrations.crewai._timeline import matching
 
 BATCH = 1_000
 """Most memories that Retain stores or deletes in one transaction, or takes in one filter."""
-_KNOWN_IDS = 10_000
+_URL_BATCH = 120
+"""Most ids in the address of a request: proxies take addresses of up to 8 KB."""
 _MILLISECOND = timedelta(milliseconds=1)
 
 Row = NDArray[np.float32]
@@ -34,7 +34,6 @@ class Database:
         self.lazy = lazy
         self._own_model = own_model
         self.scopes = scopes
-        self.known = _KnownIds()
 
     @property
     def memory(self) -> retain.SyncMemory:
@@ -79,44 +78,34 @@ class Database:
             if is_meant(record_of(memory, self.scopes), categories, metadata, older_than)
         ]
 
-    def memories(self, record_ids: Sequence[str]) -> list[retain.Memory]:
+    def memories(self, record_ids: Iterable[str]) -> list[retain.Memory]:
         """Return the memories of records by the ids of those; several where an id was stored in several scopes."""
+        asked = set(map(str, record_ids))
+        used = self.memory.namespaces(retain.Filter(namespace=self.scopes.root)) if asked else ()
+        # A memory's id follows from its namespace and its key, which an index finds; metadata would have to be scanned.
+        places = (place for each in asked for place in _places(each, used))
         found: dict[str, retain.Memory] = {}
-        for start in range(0, len(record_ids), BATCH):
-            asked = dict.fromkeys(map(str, record_ids[start : start + BATCH]))
-            likely = [place for each in asked for place in self.known.places(each)]
-            for memory in self._listed(ids=tuple(likely)) if likely else ():
-                found[memory.id] = memory
-                asked.pop(record_of(memory, self.scopes).id, None)
-            if asked:
-                found |= {memory.id: memory for memory in self._searched(list(asked))}
-        self.known.add_memories(found.values(), self.scopes)
-        return list(found.values())
-
-    def _searched(self, record_ids: Sequence[str]) -> Iterable[retain.Memory]:
-        yield from self._listed(metadata={f"{MARK}.id": {"$in": list(record_ids)}})
-        own = tuple(each for each in record_ids if _is_uuid(each))
-        for memory in self._listed(ids=own) if own else ():
-            if record_of(memory, self.scopes).id in own:
-                yield memory
-
-    def _listed(self, **conditions: Any) -> Iterable[retain.Memory]:
-        return matching(self.memory, retain.Filter(namespace=self.scopes.root, **conditions))
+        while part := tuple(islice(places, _URL_BATCH if self.lazy.is_remote else BATCH)):
+            here = matching(self.memory, retain.Filter(namespace=self.scopes.root, ids=part))
+            found |= {memory.id: memory for memory in here}
+        return [memory for memory in found.values() if record_of(memory, self.scopes).id in asked]
 
     # -- what is written ----------------------------------------------------------------------------------------
 
-    def store(self, news: Sequence[retain.NewMemory], vectors: Sequence[Row | None] | None) -> list[str]:
-        """Store up to 1,000 memories in one transaction and return the ids of those that are new.
+    def store(
+        self, news: Sequence[retain.NewMemory], vectors: Sequence[Row | None] | None, *, instead_of: Sequence[str]
+    ) -> None:
+        """Store up to 1,000 memories in one transaction, which deletes those of `instead_of` that they don't replace.
 
         Raises:
+            ConflictError: one of the memories to replace was changed or deleted meanwhile.
             EmbeddingDimensionMismatchError: the database holds vectors of another length.
         """
-        places = {str(new.key): retain.id_of(str(new.namespace), str(new.key)) for new in news}
-        moved = [old for key, place in places.items() for old in self.known.places(key) if old != place]
+        replaced = {retain.id_of(str(new.namespace), str(new.key)) for new in news}
+        moved = [id_ for id_ in instead_of if id_ not in replaced]
         with self.bringing(given_with(news, vectors)):
-            stored = self.memory.store_many(news, delete=moved[:BATCH])
-        self.known.add(places)
-        return [one.memory.id for one in stored if one.created]
+            self.memory.store_many(news, delete=moved[:BATCH])
+        self.delete(moved[BATCH:])
 
     def delete(self, ids: Sequence[str]) -> int:
         """Delete memories by their ids and return how many there were."""
@@ -191,34 +180,6 @@ class Database:
             given.reset(token)
 
 
-class _KnownIds:
-    """Where the records seen last lie, so that they are found again by an index."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._places: OrderedDict[str, tuple[str, ...]] = OrderedDict()
-
-    def places(self, record_id: str) -> tuple[str, ...]:
-        with self._lock:
-            return self._places.get(record_id, ())
-
-    def add(self, places: Mapping[str, str]) -> None:
-        with self._lock:
-            for record_id, place in places.items():
-                self._places[record_id] = (place,)
-                self._places.move_to_end(record_id)
-            while len(self._places) > _KNOWN_IDS:
-                self._places.popitem(last=False)
-
-    def add_memories(self, memories: Iterable[retain.Memory], scopes: Scopes) -> None:
-        places: dict[str, tuple[str, ...]] = {}
-        for memory in memories:
-            record_id = record_of(memory, scopes).id
-            places[record_id] = (*places.get(record_id, ()), memory.id)
-        with self._lock:
-            self._places.update(places)
-
-
 def given_with(news: Sequence[retain.NewMemory], vectors: Sequence[Row | None] | None) -> Given | None:
     """Return the vectors of memories to store, one for each passage that they will have."""
     if vectors is None:
@@ -251,9 +212,9 @@ def _is_within(namespace: str, ancestor: str) -> bool:
     return ancestor == "/" or namespace == ancestor or namespace.startswith(f"{ancestor}/")
 
 
-def _is_uuid(text: str) -> bool:
-    try:
-        UUID(text)
-    except ValueError:
-        return False
-    return True
+def _places(record_id: str, used: Iterable[retain.NamespaceCount]) -> Iterator[str]:
+    """Yield the ids that the memory of a record may have; one that came another way has the record's id itself."""
+    with suppress(ValueError):
+        yield str(UUID(record_id))
+    for each in used:
+        yield retain.id_of(each.namespace, record_id)

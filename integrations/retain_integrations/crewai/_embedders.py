@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import retain
+from retain_integrations._question import question_of
 
 T = TypeVar("T")
 Vectors = NDArray[np.float32]
@@ -49,7 +50,7 @@ class RetainEmbedder:
         self.model = SharedModel.of(settings)
 
     def __call__(self, input: Sequence[str]) -> list[list[float]]:
-        """Return a unit vector for each text, in order; texts may have any length.
+        """Return a unit vector for each text, in order. Of a very long one, beginning and end count.
 
         Raises:
             InvalidInputError: `input` is no list of texts.
@@ -57,7 +58,7 @@ class RetainEmbedder:
         """
         if isinstance(input, str) or not all(isinstance(cast("object", text), str) for text in input):
             raise retain.InvalidInputError("RetainEmbedder takes a list of texts", field="input")
-        rows: list[list[float]] = [row.tolist() for row in self.model.queries(input)]
+        rows: list[list[float]] = [row.tolist() for row in self.model.queries([question_of(text) for text in input])]
         _remembered.add(rows, input)
         return rows
 

@@ -64,28 +64,37 @@ def tag_of(category: str, /) -> str:
 
 
 def memory_of(
-    record: MemoryRecord, scopes: Scopes, /, *, searchable: Sequence[tuple[int, int]] | None
+    record: MemoryRecord,
+    scopes: Scopes,
+    /,
+    *,
+    old: retain.Memory | None,
+    keep_tags: bool,
+    searchable: Sequence[tuple[int, int]] | None,
 ) -> retain.NewMemory:
-    """Return a record as a memory to store."""
+    """Return a record as a memory to store in place of `old`; what others put into its metadata stays."""
     namespace = scopes.namespace(record.scope)
+    before = None if old is None or old.id != retain.id_of(namespace, record.id) else old.updated_at
     return retain.NewMemory(
         content=record.content,
-        tags=list(dict.fromkeys(map(tag_of, record.categories))),
-        metadata={MARK: _fields(record)},
+        tags=[*_tags(record), *(_foreign_tags(old) if keep_tags and old is not None else ())],
+        metadata={**({} if old is None else old.metadata), MARK: _fields(record)},
         namespace=namespace,
         agent_id=_agent(namespace),
         occurred_at=naive(record.created_at).replace(tzinfo=UTC),
         key=record.id,
         searchable=searchable,
+        if_updated_at=before,
     )
 
 
-def patch_of(record: MemoryRecord, /) -> retain.MemoryPatch:
+def patch_of(record: MemoryRecord, old: retain.Memory, /) -> retain.MemoryPatch:
     """Return a record as a change of a memory that has its content, its scope and its vector already."""
     return retain.MemoryPatch(
-        tags=list(dict.fromkeys(map(tag_of, record.categories))),
-        metadata={MARK: _fields(record)},
+        tags=_tags(record),
+        metadata={**old.metadata, MARK: _fields(record)},
         occurred_at=naive(record.created_at).replace(tzinfo=UTC),
+        if_updated_at=old.updated_at,
     )
 
 
@@ -94,7 +103,18 @@ def touched(memory: retain.Memory, at: datetime, /) -> retain.MemoryPatch | None
     fields = _stored_fields(memory)
     if "id" not in fields:
         return None
-    return retain.MemoryPatch(metadata={**memory.metadata, MARK: {**fields, "last_accessed": _text(at)}})
+    noted = {**memory.metadata, MARK: {**fields, "last_accessed": _text(at)}}
+    return retain.MemoryPatch(metadata=noted, if_updated_at=memory.updated_at)
+
+
+def _tags(record: MemoryRecord) -> list[str]:
+    return list(dict.fromkeys(map(tag_of, record.categories)))
+
+
+def _foreign_tags(memory: retain.Memory) -> list[str]:
+    """Return the tags that were not categories when CrewAI stored the record."""
+    own = set(map(tag_of, _names(_stored_fields(memory))))
+    return [tag for tag in memory.tags if tag not in own and tag != f"agent:{memory.agent_id}"]
 
 
 def _fields(record: MemoryRecord) -> dict[str, Any]:
@@ -120,10 +140,10 @@ def record_of(memory: retain.Memory, scopes: Scopes, /) -> MemoryRecord:
 
 def _record(memory: retain.Memory, scopes: Scopes, fields: Mapping[str, Any]) -> MemoryRecord:
     return MemoryRecord(
-        id=fields.get("id", memory.id),
+        id=memory.key if memory.key is not None and "id" in fields else memory.id,
         content=memory.content,
         scope=scopes.scope(memory.namespace),
-        categories=_categories(memory, fields.get("categories", ())),
+        categories=_categories(memory, _names(fields)),
         metadata=fields.get("metadata", {}) if fields else dict(memory.metadata),
         importance=fields.get("importance", 0.5),
         created_at=_moment(fields.get("created_at"), memory.occurred_at),
@@ -136,6 +156,12 @@ def _record(memory: retain.Memory, scopes: Scopes, fields: Mapping[str, Any]) ->
 def _stored_fields(memory: retain.Memory) -> Mapping[str, Any]:
     fields = memory.metadata.get(MARK)
     return cast("Mapping[str, Any]", fields) if isinstance(fields, Mapping) else {}
+
+
+def _names(fields: Mapping[str, Any]) -> list[str]:
+    """Return the categories that CrewAI stored; somebody else may have written something else there."""
+    names: object = fields.get("categories")
+    return [name for name in cast("list[object]", names) if isinstance(name, str)] if isinstance(names, list) else []
 
 
 def _categories(memory: retain.Memory, names: Sequence[str]) -> list[str]:

@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -12,10 +12,11 @@ from crewai.memory.types import MemoryRecord, ScopeInfo
 
 import retain
 from retain_integrations._sync import LazyMemory
-from retain_integrations.crewai._database import BATCH, Database, Row, is_meant
-from retain_integrations.crewai._embedders import Given, GivenOrOwn, RetainEmbedder, parts_of, text_of, unit
-from retain_integrations.crewai._records import MARK, Scopes, memory_of, patch_of, record_of, touched
+from retain_integrations.crewai._database import Database, is_meant
+from retain_integrations.crewai._embedders import Given, GivenOrOwn, RetainEmbedder, text_of, unit
+from retain_integrations.crewai._records import MARK, Scopes, record_of
 from retain_integrations.crewai._timeline import among_newest, count, oldest
+from retain_integrations.crewai._writes import save, touch, update
 
 DEFAULT_NAMESPACE = "/crewai"
 """Below this namespace the scopes of CrewAI lie unless another is chosen."""
@@ -80,9 +81,12 @@ class RetainStorage:
     # -- writing ------------------------------------------------------------------------------------------------
 
     def save(self, records: list[MemoryRecord]) -> None:
-        """Store records; one whose id is there already is replaced. All are stored or none.
+        """Store records; one whose id is there already is replaced, and keeps the tags that others gave it.
+
+        Up to 1,000 are stored whole or not at all, and of more each 1,000. Saving the same records again does no harm.
 
         Raises:
+            ConflictError: others changed them again and again meanwhile.
             EmbeddingDimensionMismatchError: an embedding has another length than those stored.
             InvalidInputError: something else than records, a value that can't be stored, or, behind a service, an
                 embedding that is not of `RetainEmbedder`.
@@ -92,57 +96,25 @@ class RetainStorage:
         if not records:
             return
         with self._writing:
-            self._save(list({record.id: record for record in records}.values()))
-
-    def _save(self, records: Sequence[MemoryRecord]) -> None:
-        database = self._database
-        vectors = database.vectors_of(records)
-        news = [
-            memory_of(record, database.scopes, searchable=_searchable(record, vectors[place]) if vectors else None)
-            for place, record in enumerate(records)
-        ]
-        created: list[str] = []
-        try:
-            for start in range(0, len(news), BATCH):
-                part = slice(start, start + BATCH)
-                created += database.store(news[part], vectors[part] if vectors else None)
-        except Exception:
-            database.delete(created)  # what the parts before brought
-            raise
+            save(self._database, list({record.id: record for record in records}.values()))
 
     def update(self, record: MemoryRecord) -> None:
         """Replace the record of the same id, wherever it is; it is stored if there is none.
 
         Raises:
+            ConflictError: others changed it again and again meanwhile.
             EmbeddingDimensionMismatchError: its embedding has another length than those stored.
             InvalidInputError: as for `save`, and when it moves or changes its text without the vector that another
                 embedder has to make.
         """
         _require_records([record])
         with self._writing:
-            olds = self._database.memories([record.id])
-            if not record.embedding and len(olds) == 1 and self._stays(olds[0], record):
-                self._database.memory.update(olds[0].id, patch_of(record))
-                return
-            if not record.embedding and olds and self._database.has_given_vectors():
-                raise retain.InvalidInputError(
-                    "this record moves or changes its text, so it needs its embedding; the database keeps no vectors "
-                    "that Retain could make",
-                    field="embedding",
-                )
-            self._save([record])
-
-    def _stays(self, old: retain.Memory, record: MemoryRecord) -> bool:
-        return old.content == record.content and old.namespace == self._database.scopes.namespace(record.scope)
+            update(self._database, record)
 
     def touch_records(self, record_ids: list[str]) -> None:
         """Note that records were used just now. Unknown ids are passed over."""
-        now = datetime.now(UTC)
         with self._writing:
-            for memory in self._database.memories(record_ids):
-                patch = touched(memory, now)
-                if patch is not None:
-                    self._database.memory.update(memory.id, patch)
+            touch(self._database, record_ids)
 
     def delete(
         self,
@@ -156,6 +128,8 @@ class RetainStorage:
 
         A scope counts with all below it. Memories that others stored are left alone unless their ids are given.
         """
+        if isinstance(record_ids, str):  # its letters could be ids
+            raise retain.InvalidInputError("record_ids must be a list of ids", field="record_ids")
         if record_ids is not None and not record_ids:
             return 0
         with self._writing:
@@ -199,7 +173,6 @@ class RetainStorage:
         where = self._database.where(scope_prefix, categories, metadata_filter)
         text = text_of(query_embedding)
         hits = self._hits_by_vector(query_embedding, limit, where) if text is None else self._hits(text, limit, where)
-        self._database.known.add_memories([hit.memory for hit, _ in hits], self._database.scopes)
         found = [(record_of(hit.memory, self._database.scopes), score) for hit, score in hits if score >= min_score]
         exact = [(record, score) for record, score in found if is_meant(record, categories, metadata_filter)]
         return sorted(exact, key=lambda pair: -pair[1])[:limit]
@@ -225,7 +198,8 @@ class RetainStorage:
     def get_record(self, record_id: str) -> MemoryRecord | None:
         """Return the record of an id; None when there is none."""
         found = self._database.memories([record_id])
-        return record_of(found[0], self._database.scopes) if found else None
+        last = max(found, key=lambda memory: memory.updated_at, default=None)
+        return None if last is None else record_of(last, self._database.scopes)
 
     def list_records(self, scope_prefix: str | None = None, limit: int = 200, offset: int = 0) -> list[MemoryRecord]:
         """Return the records of a scope and below, those created last first."""
@@ -317,11 +291,6 @@ def _require_records(records: Iterable[object]) -> None:
             raise retain.InvalidInputError(
                 f"records must be of crewai.memory.types.MemoryRecord, not {type(record).__name__}", field="records"
             )
-
-
-def _searchable(record: MemoryRecord, vector: Row | None) -> Sequence[tuple[int, int]]:
-    """Return the parts of a record that one vector stands for; none where there is no vector."""
-    return () if vector is None else parts_of(record.content)
 
 
 def _score(hit: retain.Hit) -> float:

@@ -40,6 +40,8 @@ def checked_url(base_url: str, /) -> str:
     Raises:
         InvalidInputError: it is no http or https URL of a service.
     """
+    if not isinstance(base_url, str):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass other things
+        raise InvalidInputError(f"base_url must be text, not {type(base_url).__name__}", field="base_url")
     try:
         parts = urlsplit(base_url)
         port = parts.port

@@ -285,8 +285,23 @@ def _form(answer: httpx.Response) -> JsonObject:
     except ValueError:
         form = None
     if not isinstance(form, dict):
-        raise StoreError(f"{answer.url.copy_with(query=None)} does not answer like Retain; check the URL")
-    return cast("JsonObject", form)
+        raise _foreign(answer)
+    return _Form(answer, cast("JsonObject", form))
+
+
+def _foreign(answer: httpx.Response) -> StoreError:
+    return StoreError(f"{answer.url.copy_with(query=None)} does not answer like Retain; check the URL")
+
+
+class _Form(dict[str, Any]):
+    """An answer that says so when it lacks what every service of ours sends."""
+
+    def __init__(self, answer: httpx.Response, form: JsonObject) -> None:
+        super().__init__(form)
+        self._answer = answer
+
+    def __missing__(self, name: str) -> Any:
+        raise _foreign(self._answer)
 
 
 async def _ndjson(records: AsyncIterator[Record]) -> AsyncIterator[bytes]:

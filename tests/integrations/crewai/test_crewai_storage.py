@@ -208,11 +208,15 @@ def test_a_batch_with_one_bad_record_stores_nothing(storage: RetainStorage) -> N
     assert storage.count() == 0
 
 
-def test_a_long_batch_that_fails_late_stores_nothing(storage: RetainStorage) -> None:
+def test_of_a_long_batch_each_thousand_is_stored_whole_or_not_at_all(storage: RetainStorage) -> None:
+    (last,) = saved(storage, "as it was")
     records = [MemoryRecord(content=f"record {n}") for n in range(1_000)]
+    changed = last.model_copy(update={"content": "changed"})
     with pytest.raises(retain.InvalidInputError):
-        storage.save([*records, MemoryRecord(content="\0")])
-    assert storage.count() == 0
+        storage.save([*records, changed, MemoryRecord(content="\0")])
+    assert (storage.count(), storage.get_record(last.id).content) == (1_001, "as it was")
+    storage.save([*records, changed])
+    assert (storage.count(), storage.get_record(last.id).content) == (1_001, "changed")
 
 
 def test_threads_may_write_and_search_at_once(storage: RetainStorage) -> None:
@@ -305,3 +309,10 @@ def test_a_dimension_mismatch_is_crewais_own_error(tmp_path: Any) -> None:
         storage.search([1.0] * 384)
     assert storage.count() == 1
     storage.close()
+
+
+def test_ids_are_a_list(storage: RetainStorage) -> None:
+    saved(storage, "one", id="1")
+    with pytest.raises(retain.InvalidInputError, match="record_ids must be a list"):
+        storage.delete(record_ids="1")  # type: ignore[arg-type]
+    assert storage.count() == 1
