@@ -1,20 +1,16 @@
-"""How a LangGraph item lies in Retain: its namespace, its text, its value, the conditions of a filter."""
+"""How a LangGraph item lies in Retain: its namespace, its text, its value."""
 
 import json
-import math
-import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Literal, cast
 from urllib.parse import quote, unquote
 
 from langgraph.store.base import Item, SearchItem, get_text_at_path
 
 import retain
-
-MARK: Final = "langgraph"
-"""The key of a memory's metadata that holds what only LangGraph knows: value, ttl, expires_at, thread_id."""
-OPERATORS: Final = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin")
+from retain_integrations._langgraph_mark import updated_at, value_of
+from retain_integrations._question import is_blank
 
 
 def path_of(root: str, namespace: Sequence[str], /) -> str:
@@ -39,26 +35,26 @@ def _segment(label: str) -> str:
     )
 
 
-def plain(value: object, /) -> Any:
+def plain(value: object, field: str = "value", /) -> Any:
     """Return `value` with every mapping as a dict and every tuple as a list, as JSON has them.
 
     Raises:
         InvalidInputError: something in it has no form in JSON.
     """
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in cast("Mapping[object, object]", value).items()}
+        return {str(key): plain(item, field) for key, item in cast("Mapping[object, object]", value).items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in cast("Sequence[object]", value)]
+        return [plain(item, field) for item in cast("Sequence[object]", value)]
     if value is None or isinstance(value, str | int | float):
         return value
     raise retain.InvalidInputError(
-        f"value holds a {type(value).__name__}: only text, numbers, booleans, None, lists and mappings can be kept",
-        field="value",
+        f"{field} holds a {type(value).__name__}: only text, numbers, booleans, None, lists and mappings can be kept",
+        field=field,
     )
 
 
 def text_and_parts(
-    value: Mapping[str, Any], index: bool | Sequence[str] | None, fields: Sequence[str] | None, /
+    value: Mapping[str, Any], index: Literal[False] | Sequence[str] | None, fields: Sequence[str] | None, /
 ) -> tuple[str, list[tuple[int, int]] | None]:
     """Return the text of a memory, and which parts of it search sees (None for all of it).
 
@@ -69,10 +65,10 @@ def text_and_parts(
     """
     if index is False:
         return _readable(value), []
-    paths = fields if index is None or index is True else index
+    paths = fields if index is None else index
     if paths is None:
         return _readable(value), None
-    texts = list(dict.fromkeys(text for path in paths for text in get_text_at_path(value, path) if text.strip()))
+    texts = list(dict.fromkeys(text for path in paths for text in get_text_at_path(value, path) if not is_blank(text)))
     if not texts:
         return _readable(value), []
     parts: list[tuple[int, int]] = []
@@ -89,7 +85,7 @@ def _readable(value: Mapping[str, Any]) -> str:
         text = leaves[0][1]
     else:
         text = "\n".join(f"{path}: {leaf}" for path, leaf in leaves)
-    return text if text.strip() else json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False) if is_blank(text) else text
 
 
 def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
@@ -101,58 +97,6 @@ def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
             yield from _leaves(item, path)
     elif value is not None:
         yield path, value if isinstance(value, str) else json.dumps(value)
-
-
-def conditions(wanted: Mapping[str, Any] | None, /) -> dict[str, Any]:
-    """Return a filter of LangGraph as a filter on metadata.
-
-    A nested object is a condition on each of its fields; null also matches a field that is not there.
-
-    Raises:
-        InvalidInputError: an unknown operator, or a key that holds a quotation mark.
-    """
-    return dict(_conditions(wanted or {}, f"{MARK}.value"))
-
-
-def _conditions(wanted: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any]]:
-    for key, value in wanted.items():
-        if "'" in key or '"' in key:
-            raise retain.InvalidInputError(f"Invalid filter key {key!r}: it holds a quotation mark", field="filter")
-        inner = f"{path}.{key}"
-        if isinstance(value, Mapping):
-            fields = cast("Mapping[str, Any]", value)
-            operators = [name for name in fields if name.startswith("$")]
-            if not operators:
-                yield from _conditions(fields, inner)
-                continue
-            if unknown := [name for name in fields if name not in OPERATORS]:
-                raise retain.InvalidInputError(
-                    f"Unsupported operator: {unknown[0]}; there are {', '.join(OPERATORS)}", field="filter"
-                )
-            yield inner, _comparable(plain(fields))
-        else:
-            yield inner, _comparable({"$eq": plain(value)})
-
-
-def _comparable(operators: Mapping[str, Any]) -> dict[str, Any]:
-    """Return operators without values that JSON has no form for: NUL and NaN equal nothing, infinity is very large."""
-    kept: dict[str, Any] = {}
-    for name, value in operators.items():
-        if isinstance(value, float) and math.isinf(value):
-            kept[name] = math.copysign(sys.float_info.max, value)
-        elif (isinstance(value, float) and math.isnan(value)) or (isinstance(value, str) and "\0" in value):
-            kept |= {"$nin": []} if name == "$ne" else {"$in": []}
-        else:
-            kept[name] = value
-    return kept
-
-
-def value_of(memory: retain.Memory, /) -> dict[str, Any]:
-    """Return the item's value: as it was put, or the content of a memory that came in by another way."""
-    mark = memory.metadata.get(MARK)
-    if isinstance(mark, Mapping) and "value" in mark and memory.key is not None:
-        return dict(cast("Mapping[str, Any]", mark["value"]))
-    return {"content": memory.content}
 
 
 def parts_of(memory: retain.Memory, /) -> list[str]:
@@ -178,7 +122,7 @@ def _fields(root: str, memory: retain.Memory) -> dict[str, Any]:
         "key": memory.id if memory.key is None else memory.key,
         "value": value_of(memory),
         "created_at": memory.created_at,
-        "updated_at": memory.updated_at,
+        "updated_at": updated_at(memory),
     }
 
 

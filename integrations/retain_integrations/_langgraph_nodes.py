@@ -9,6 +9,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.store.base import BaseStore
 
 import retain
+from retain_integrations._question import is_blank
 from retain_integrations._recalled import recalled_block
 
 _MESSAGE_ID: Final = "retain-recalled"
@@ -61,7 +62,7 @@ def remember_node(namespace: Sequence[str], /, *, replies: bool = False) -> Node
         place = _filled(namespace, config)
         wanted = [_last_human(messages), messages[-1] if replies and messages and messages[-1].type == "ai" else None]
         for message in wanted:
-            if message is not None and message.text.strip():
+            if message is not None and not is_blank(message.text):
                 thread = config.get("configurable", {}).get("thread_id", "")
                 key = str(uuid.uuid5(_NAMES, f"{thread}\0{message.id or message.text}"))
                 store.put(place, key, {"content": message.text, "role": message.type}, index=["content"])
@@ -72,7 +73,7 @@ def remember_node(namespace: Sequence[str], /, *, replies: bool = False) -> Node
 
 def _last_human(messages: Sequence[AnyMessage]) -> HumanMessage | None:
     said = (one for one in reversed(messages) if isinstance(one, HumanMessage) and one.id != _MESSAGE_ID)
-    return next((one for one in said if one.text.strip()), None)
+    return next((one for one in said if not is_blank(one.text)), None)
 
 
 def _filled(namespace: Sequence[str], config: RunnableConfig) -> tuple[str, ...]:

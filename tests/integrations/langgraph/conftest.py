@@ -33,6 +33,12 @@ def where(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
 
 
 @pytest.fixture
+def place(where: dict[str, Any]) -> str:
+    """Where Retain keeps the items of ("users", "u1")."""
+    return f"{where['namespace']}/users/u1"
+
+
+@pytest.fixture
 def make_store(where: dict[str, Any]) -> Iterator[MakeStore]:
     """Makes stores that share a database, and closes them at the end."""
     made: list[RetainStore] = []

@@ -1,15 +1,18 @@
 """Items that live for a time. The clock is set by hand, except where a sweeper waits for it."""
 
+import threading
 import time
 from collections.abc import Callable
+from datetime import datetime
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from langgraph.store.base import GetOp
+from langgraph.store.base import PutOp
 
 import retain
-from retain_integrations import _langgraph_ttl, langgraph
+from retain_integrations import _langgraph_mark, _langgraph_reader, langgraph
+from retain_integrations._langgraph_sweeper import Sweeper
 from retain_integrations.langgraph import RetainStore
 
 USER = ("users", "u1")
@@ -29,15 +32,15 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     set_clock = Clock()
-    for module in (langgraph, _langgraph_ttl):
+    for module in (langgraph, _langgraph_mark, _langgraph_reader):
         monkeypatch.setattr(module, "time", SimpleNamespace(time=set_clock))
     return set_clock
 
 
 @pytest.fixture
-def left(memory: retain.SyncMemory, where: dict[str, Any], clock: Clock) -> Callable[[], float]:
+def left(memory: retain.SyncMemory, place: str, clock: Clock) -> Callable[[], float]:
     """Tells in how many minutes the item "k" expires."""
-    id_ = retain.id_of(f"{where['namespace']}/users/u1", "k")
+    id_ = retain.id_of(place, "k")
     return lambda: (memory.get(id_).metadata["langgraph"]["expires_at"] - clock()) / 60
 
 
@@ -104,15 +107,77 @@ def test_a_read_puts_the_end_off(read: str, make_store: MakeStore, clock: Clock,
     assert (after.value, after.created_at) == (before.value, before.created_at)
 
 
-def test_a_read_changes_nothing_without_the_setting(
-    make_store: MakeStore, clock: Clock, left: Callable[[], float]
+@pytest.mark.parametrize(
+    ("ttl", "refresh", "minutes"),
+    [
+        (None, None, 4),
+        (None, True, 10),
+        ({"default_ttl": 1}, None, 4),
+        ({"default_ttl": 1}, True, 10),
+        ({"refresh_on_read": True}, False, 4),
+        ({"refresh_on_read": False}, None, 4),
+        ({"refresh_on_read": False}, True, 10),
+    ],
+)
+def test_a_read_says_whether_it_puts_the_end_off(
+    ttl: Any, refresh: bool | None, minutes: float, make_store: MakeStore, clock: Clock, left: Callable[[], float]
 ) -> None:
-    store = make_store(ttl={"refresh_on_read": False, "default_ttl": 10})
-    store.put(USER, "k", {"text": "x"})
+    store = make_store(ttl=ttl)
+    store.put(USER, "k", {"text": "x"}, ttl=10)
     clock.now += 6 * 60
-    store.get(USER, "k")
-    store.batch([GetOp(USER, "k", refresh_ttl=True)])
-    assert left() == pytest.approx(4)
+    store.get(USER, "k", refresh_ttl=refresh)
+    assert left() == pytest.approx(minutes)
+
+
+def test_a_read_is_no_update(store: RetainStore, memory: retain.SyncMemory, clock: Clock, place: str) -> None:
+    def updated_at() -> datetime:
+        item = store.get(USER, "k", refresh_ttl=True)
+        assert item is not None
+        clock.now += 60
+        return item.updated_at
+
+    store.put(USER, "k", {"text": "x"}, ttl=10)
+    put = memory.get(retain.id_of(place, "k")).updated_at
+    clock.now += 60
+    assert [updated_at() for _ in range(3)] == [put] * 3
+    assert memory.get(retain.id_of(place, "k")).updated_at > put
+
+    edited = memory.update(retain.id_of(place, "k"), retain.MemoryPatch(content="y")).updated_at
+    assert [updated_at() for _ in range(3)] == [edited] * 3
+    item = store.get(USER, "k")
+    assert item is not None and item.value == {"text": "y"}
+
+    store.put(USER, "k", {"text": "z"}, ttl=10)
+    assert updated_at() > edited > put
+
+
+def test_a_read_by_a_mark_of_others(store: RetainStore, memory: retain.SyncMemory, place: str) -> None:
+    store.put(USER, "k", {"text": "x"}, ttl=10)
+    mark = {"value": 5, "ttl": "long", "expires_at": "soon", "updated_at": "now"}
+    memory.update(retain.id_of(place, "k"), retain.MemoryPatch(metadata={"langgraph": mark}))
+    item = store.get(USER, "k", refresh_ttl=True)
+    assert item is not None and item.value == {"content": "x"}
+
+
+def test_what_lives_is_not_hidden_by_what_has_expired(local: MakeStore, clock: Clock) -> None:
+    index = {"dims": 2, "embed": lambda texts: [[1.0, float(text != "asked")] for text in texts], "fields": ["text"]}
+    store = local(ttl={"omit_expired": True, "refresh_on_read": False}, index=index)
+    store.batch([PutOp(USER, f"ever {place}", {"text": "live"}) for place in range(2)])
+    store.batch([PutOp(USER, f"long {place}", {"text": "live"}, ttl=90) for place in range(3)])
+    for some in (600, 600):
+        store.batch([PutOp(("gone", str(some)), str(place), {"text": "asked"}, ttl=1) for place in range(some)])
+    store.batch([PutOp(USER, f"gone {place}", {"text": "asked"}, index=False, ttl=1) for place in range(1_000)])
+    clock.now += 120
+
+    live = ["ever 0", "ever 1", "long 0", "long 1", "long 2"]
+    for query in (None, "asked"):
+        found = store.search((), query=query)
+        assert sorted(item.key for item in found) == live
+        assert all((item.score is None) == (query is None) for item in found)
+        pages = [store.search((), query=query, limit=2, offset=offset) for offset in (0, 2, 4)]
+        assert [item.key for page in pages for item in page] == [item.key for item in found]
+    assert store.list_namespaces() == [USER]
+    assert local().list_namespaces(limit=9) == [("gone", "600"), USER]
 
 
 def test_a_put_begins_anew(store: RetainStore, clock: Clock) -> None:
@@ -163,3 +228,29 @@ def test_a_sweep_that_fails_is_tried_again(caplog: pytest.LogCaptureFixture) -> 
     assert not done.done()
     store.close()
     assert "expired items could not be removed: no service answers" in caplog.text
+
+
+def test_a_sweeper_that_is_cancelled_stops(store: RetainStore) -> None:
+    before = set(threading.enumerate())
+    done = store.start_ttl_sweeper(10)
+    (thread,) = (one for one in set(threading.enumerate()) - before if one.name == "retain-ttl-sweeper")
+    assert done.cancel()
+    thread.join(5)
+    assert not thread.is_alive()
+    assert store.start_ttl_sweeper(10) is not done
+    assert store.stop_ttl_sweeper(5)
+
+
+def test_an_odd_error_ends_the_sweeper_and_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    sweeper = Sweeper(lambda: 1 // 0, 0.001)
+    sweeper.start()
+    with pytest.raises(ZeroDivisionError):
+        sweeper.done.result(10)
+    assert sweeper.stop(5)
+    assert "expired items are not removed any more" in caplog.text
+
+
+@pytest.mark.parametrize("minutes", [-1, float("nan"), "5"])
+def test_a_sweeper_needs_minutes(minutes: Any, store: RetainStore) -> None:
+    with pytest.raises(retain.InvalidInputError, match="sweep_interval_minutes"):
+        store.start_ttl_sweeper(minutes)
