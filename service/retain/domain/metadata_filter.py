@@ -14,7 +14,10 @@ from typing import Any, Final, cast
 from retain.domain.errors import InvalidInputError
 from retain.domain.ids import shortened
 
+ANYTHING: Final = object()
+"""Stands for any value; see `certain_part`."""
 _MISSING: Final = object()
+_NEVER_OF_NULL: Final = frozenset(("$gt", "$gte", "$lt", "$lte"))
 
 
 def require_known_operators(wanted: Mapping[str, Any], /) -> None:
@@ -43,13 +46,17 @@ def metadata_matches(metadata: Mapping[str, Any], wanted: Mapping[str, Any], /) 
 
 
 def certain_part(path: str, value: object, /) -> tuple[str, object] | None:
-    """Return the key, or the end of one, and the value that stand in all metadata that meets a condition, if known."""
-    if _has_operators(value):
-        operators = cast("Mapping[str, object]", value)
-        if operators.get("$eq") is None:
-            return None
-        value = operators["$eq"]
-    return path.rpartition(".")[2], value
+    """Return the key, or the end of one, and the value that stand in all metadata that meets a condition, if known.
+
+    The value is `ANYTHING` when only the key is known.
+    """
+    key = path.rpartition(".")[2]
+    if not _has_operators(value):
+        return key, value
+    operators = cast("Mapping[str, object]", value)
+    if operators.get("$eq") is not None:
+        return key, operators["$eq"]
+    return (key, ANYTHING) if operators.keys() & _NEVER_OF_NULL else None
 
 
 def _has_operators(value: object) -> bool:
@@ -96,6 +103,8 @@ def _equal(one: object, other: object) -> bool:
 
 
 def _is_in(one: object, others: object) -> bool:
+    if isinstance(one, str | int | float) and one not in cast("Sequence[object]", others):
+        return False  # a quick look: what is in it may still be another kind, as 1 and true
     return any(_equal(one, other) for other in cast("Sequence[object]", others))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from enum import Enum
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
 from urllib.parse import quote
@@ -184,7 +185,13 @@ def _joined_pairs(text: Value) -> str:
 
 
 def _matches(metadata: Value, wanted: Value) -> bool:
-    return metadata_matches(json.loads(str(metadata)), json.loads(str(wanted)))
+    return metadata_matches(json.loads(str(metadata)), _parsed(str(wanted)))
+
+
+@lru_cache(maxsize=32)
+def _parsed(wanted: str) -> Any:
+    """Return the conditions of a filter, which every row is asked."""
+    return json.loads(wanted)
 
 
 class Database:

@@ -1,6 +1,6 @@
 """How fast `RetainStore` is beside langgraph's own `SqliteStore`; run by hand, from the root of the repository.
 
-python tests/integrations/langgraph_speed.py
+python -m benchmarks.langgraph_speed
 
 1,000 items are put in batches of 100, then 200 questions are asked. Both stores keep a file and embed with the same
 function, Retain's bundled model. `SqliteStore` needs sqlite-vec, and so a sqlite3 that loads extensions; where Python's
@@ -25,7 +25,7 @@ if not hasattr(sqlite3.Connection, "enable_load_extension"):
 from langgraph.store.base import BaseStore, PutOp
 from langgraph.store.sqlite import SqliteStore
 
-from retain.embeddings import open_embedder
+import retain
 from retain_integrations.langgraph import RetainStore
 
 ITEMS, BATCH, QUESTIONS, ROUNDS = 1_000, 100, 200, 3
@@ -43,7 +43,7 @@ def sentences(count: int, seed: int) -> list[str]:
 
 def fresh_index() -> Any:
     """Return an index configuration with Retain's model; a new one, since a model keeps what it has embedded."""
-    model = open_embedder("default")
+    model = retain.load_embedder()
 
     def embed(texts: Sequence[str]) -> list[list[float]]:
         return asyncio.run(model.embed_passages(texts)).tolist()
