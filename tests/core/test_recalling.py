@@ -9,6 +9,7 @@ import pytest
 from retain import Filter, InvalidInputError, NewMemory, TooLargeError, Turn
 from retain.core.api import Record
 from retain.core.service import MemoryService
+from retain.domain.memory import RecallMode
 from retain.storage.sqlite import SqliteStore
 from retain.storage.sqlite.connection import Connection
 from tests.conftest import SetClock
@@ -170,6 +171,15 @@ async def test_conversations_can_be_found_once_each(service: MemoryService) -> N
         await service.store_session(turns, conversation_id=f"c{number}")
     hits = (await service.recall("redis question", k=4, group_by="conversation")).hits
     assert {hit.memory.conversation_id for hit in hits} == {"c0", "c1", "c2", "c3"}
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "semantic", "keyword", "exact"])
+async def test_conversations_of_two_namespaces_with_one_id_are_two(service: MemoryService, mode: RecallMode) -> None:
+    for namespace in ("/one", "/two"):
+        turns = [Turn(role="user", content=f"Redis question {number}") for number in range(3)]
+        await service.store_session(turns, conversation_id="c", namespace=namespace)
+    hits = (await service.recall("Redis question", k=5, mode=mode, group_by="conversation")).hits
+    assert sorted(hit.memory.namespace for hit in hits) == ["/one", "/two"]
 
 
 async def test_a_conversation_below_hundreds_of_better_candidates_is_found(service: MemoryService) -> None:
