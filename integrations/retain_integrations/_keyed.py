@@ -8,8 +8,6 @@ from typing import Final
 import retain
 
 _ATTEMPTS: Final = 100
-_AGENT_TAG: Final = "agent:"
-"""Begins the tag that Retain gives by itself, of the agent that stores."""
 
 
 def replace_keyed(
@@ -55,5 +53,4 @@ def _found(memory: retain.SyncMemory, id_: str) -> retain.Memory | None:
 def _conditional(new: retain.NewMemory, key: str, old: retain.Memory | None) -> retain.NewMemory:
     if old is None:
         return replace(new, key=key, if_absent=True)
-    given = [tag for tag in old.tags if not tag.startswith(_AGENT_TAG)]
-    return replace(new, key=key, if_updated_at=old.updated_at, tags=tuple(dict.fromkeys((*new.tags, *given))))
+    return replace(new, key=key, keep_tags=True, if_updated_at=old.updated_at)

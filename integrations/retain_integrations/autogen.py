@@ -14,7 +14,6 @@ from typing import Any, Final, Self, TypeVar, cast
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 import retain
-from retain_integrations._keyed import replace_keyed
 from retain_integrations._question import digest_of, own_mark, question_of, require_visible
 from retain_integrations._recalled import is_recalled_block, recalled_block
 from retain_integrations._sync import LazyMemory
@@ -146,10 +145,8 @@ class RetainMemory(Memory, Component[RetainMemoryConfig]):
             InvalidInputError: what search can't read (an image, binary data), or metadata that is not JSON.
             CancelledError: `cancellation_token` was cancelled.
         """
-        key, new = self._new_memory(content)
-        await self._call(
-            lambda memory: replace_keyed(memory, self._config.namespace, key, lambda _: new), cancellation_token
-        )
+        new = self._new_memory(content)
+        await self._call(lambda memory: memory.store(new), cancellation_token)
 
     async def query(
         self,
@@ -246,7 +243,7 @@ class RetainMemory(Memory, Component[RetainMemoryConfig]):
             namespace=config.namespace, agent_id=config.agent_id, conversation_id=config.conversation_id
         )
 
-    def _new_memory(self, content: MemoryContent) -> tuple[str, retain.NewMemory]:
+    def _new_memory(self, content: MemoryContent) -> retain.NewMemory:
         text, mime_type = readable(content)
         metadata = content.metadata or {}
         if OWN in metadata:
@@ -255,14 +252,15 @@ class RetainMemory(Memory, Component[RetainMemoryConfig]):
         # Without a key of its own, a text that another agent of the namespace stored already would stay that
         # agent's alone, and this memory would never find it.
         owner = (config.agent_id, config.conversation_id)
-        key = f"{OWN}:{digest_of(*owner, mime_type, text)}"
-        return key, retain.NewMemory(
+        return retain.NewMemory(
             content=text,
             tags=config.tags,
             metadata={**metadata, OWN: {"mime_type": mime_type}},
             namespace=config.namespace,
             agent_id=config.agent_id,
             conversation_id=config.conversation_id,
+            key=f"{OWN}:{digest_of(*owner, mime_type, text)}",
+            keep_tags=True,
         )
 
     async def _call(

@@ -182,6 +182,14 @@ class Keying:
             await put(store, replace(keyed("three", "k"), expected=Expected(seen.updated_at)))
         assert await contents(store) == ["two"]
 
+    async def test_tags_of_what_is_replaced_stay_when_asked(self, store: MemoryStore) -> None:
+        (id_,) = await put(store, keyed("one", "k", tags=("a", "given", "agent:ada"), agent_id="ada"))
+        await put(store, replace(keyed("two", "k", tags=("b", "agent:bob"), agent_id="bob"), keep_tags=True))
+        assert (await store.get([id_]))[0].tags == ("b", "agent:bob", "a", "given")
+        assert await contents(store, Filter(tags=("given",))) == ["two"]
+        await put(store, keyed("three", "k", tags=("c",)))
+        assert (await store.get([id_]))[0].tags == ("c",)
+
     async def test_a_key_that_has_no_form_on_disk_is_refused(self, store: MemoryStore) -> None:
         with pytest.raises(InvalidInputError, match="key"):
             await store.put([entry("text", key="\ud800")], model=MODEL)

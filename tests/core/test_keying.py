@@ -83,3 +83,10 @@ async def test_a_store_can_ask_that_nobody_was_faster(service: MemoryService) ->
         await service.store("x", if_absent=True)
     with pytest.raises(InvalidInputError, match="exclude each other"):
         await service.store("x", key="k", if_absent=True, if_updated_at=first.updated_at)
+
+
+async def test_tags_that_others_gave_stay_when_asked(service: MemoryService) -> None:
+    await service.store("one", key="k", tags=["given"])
+    assert (await service.store("two", key="k", tags=["new"], keep_tags=True)).memory.tags == ("new", "given")
+    with pytest.raises(InvalidInputError, match="keep_tags needs a key"):
+        await service.store("x", keep_tags=True)

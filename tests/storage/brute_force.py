@@ -283,6 +283,8 @@ class BruteForce:
         in_reach = [one for one in self.memories.values() if one.state in where.states]
         around = Around(one for one in in_reach if _within(one.namespace, namespace))
         cosines = await self._cosines(text, around.parts) if mode != "keyword" else {}
+        if mode == "hybrid":
+            cosines = {part: max(0.0, cosine) for part, cosine in cosines.items()}
         words = self._words(text, namespace) if mode != "semantic" else {}
         left = [(kept, part) for kept in self.matching(where) for part in kept.parts]
         found = [_found(kept, part, mode, around, cosines, words) for kept, part in left]
@@ -297,9 +299,9 @@ class BruteForce:
         return Ranking(sorted(answers, key=lambda answer: (answer.evidence, answer.memory.id), reverse=True), told)
 
     async def _cosines(self, text: str, parts: Sequence[Part]) -> dict[int, float]:
-        """Return the cosine of each part, 0 when negative."""
+        """Return the cosine of each part."""
         question = _int8(await self.embedder.embed_query(text))
-        return {id(part): max(0.0, cosine) for part, cosine in zip(parts, _cosine(parts, question), strict=True)}
+        return {id(part): cosine for part, cosine in zip(parts, _cosine(parts, question), strict=True)}
 
     def _words(self, text: str, namespace: str) -> Words:
         """Return the words of a question. How rare they are is counted in the namespace, whatever else is asked."""
@@ -373,7 +375,7 @@ def _answer(found: Sequence[Found]) -> Answer:
 
 def score_of(evidence: float) -> float:
     """Return the score in [0, 1]."""
-    return 1 - math.exp(-((evidence / 0.6) ** 2.5))
+    return 1 - math.exp(-((max(0.0, evidence) / 0.6) ** 2.5))
 
 
 def _matches(kept: Kept, where: Filter) -> bool:

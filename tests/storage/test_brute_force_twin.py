@@ -387,7 +387,11 @@ class Asked:
             if hit.memory.conversation_id and self.group_by
         ]
         assert len(self.hits) <= self.k and len(set(conversations)) == len(conversations), self.told
-        ranks = [(hit.score, hit.memory.id) for hit in self.hits]
+        # By the score; where the cosine is all that there is, by that, which goes on below 0.
+        ranks = [
+            (next(iter(hit.signals.values())) if hit.signals.keys() == {"semantic"} else hit.score, hit.memory.id)
+            for hit in self.hits
+        ]
         assert ranks == sorted(set(ranks), reverse=True), self.told
         # A leader that was missed leaves another one to be related to.
         assert all(hit.score <= score_of(evidence[hit.memory.id] + RELATED) for hit in self.hits), self.told

@@ -59,6 +59,7 @@ def new_memory_to_wire(new: NewMemory, /) -> JsonObject:
         "searchable": new.searchable,
         "if_updated_at": new.if_updated_at,
         "if_absent": new.if_absent,
+        "keep_tags": new.keep_tags,
     }
     return {"content": new.content, **fields_to_wire(fields)}
 

@@ -90,12 +90,13 @@ class Intake:
         Raises:
             InvalidInputError: there is no key, or both conditions are given.
         """
-        asked = [name for name in ("if_updated_at", "if_absent") if getattr(new, name)]
-        if not asked:
+        for name in ("if_updated_at", "if_absent", "keep_tags"):
+            if getattr(new, name) and not new.key:
+                raise InvalidInputError(f"{name} needs a key", field=name)
+        if new.if_updated_at is None and not new.if_absent:
             return None
-        if new.key is None or len(asked) > 1:
-            reason = "needs a key" if new.key is None else "and if_updated_at exclude each other"
-            raise InvalidInputError(f"{asked[-1]} {reason}", field=asked[-1])
+        if new.if_updated_at is not None and new.if_absent:
+            raise InvalidInputError("if_absent and if_updated_at exclude each other", field="if_absent")
         return Expected(None if new.if_updated_at is None else aware(new.if_updated_at, "if_updated_at"))
 
     def imported(self, memory: Memory, /) -> Memory:

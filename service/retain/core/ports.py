@@ -90,6 +90,7 @@ class Entry:
     Attributes:
         supersedes: Id of the memory that this one replaces.
         expected: Raises ConflictError unless this is stored under the memory's key; None does not ask.
+        keep_tags: Whether tags of the memory that is replaced under the key stay, apart from that of its agent.
     """
 
     memory: Memory
@@ -97,6 +98,7 @@ class Entry:
     vectors: Vectors
     supersedes: str | None = None
     expected: Expected | None = None
+    keep_tags: bool = False
 
 
 @dataclass(frozen=True, slots=True)

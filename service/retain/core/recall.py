@@ -67,34 +67,37 @@ class _Choice:
         self._candidates = NO_CANDIDATES
         self._parts: dict[str, Values] = {}
         self._scores = np.empty(0)
+        self._ranking = np.empty(0)
 
     def __call__(self, candidates: Candidates, /) -> NDArray[np.intp]:
         """Return the best passages of the best `k` memories or conversations, and of all that tie with the last."""
         self._candidates = candidates
         self._parts = evidence(candidates, self._question.mode, self._question.weighing)
         self._scores = scores(self._parts, self._question.mode, self._question.weighing)
-        ranked = best_passages(candidates, self._scores)
+        # A cosine goes on below 0, where every score is 0.
+        self._ranking = self._parts.get("semantic", self._scores) if self._question.mode == "semantic" else self._scores
+        ranked = best_passages(candidates, self._ranking)
         if self._question.group_by is not None:
             ranked = best_of_threads(candidates, ranked)
+        if len(ranked) > self._question.k:
+            ranked = ranked[self._ranking[ranked] >= self._ranking[ranked[self._question.k - 1]]]
         scored = self._scores[ranked]
-        least = self._question.min_score
-        if len(scored) > self._question.k:
-            least = max(least, scored[self._question.k - 1])
         # In mode "keyword" a passage without a word of the question is no hit.
-        return ranked[(scored >= least) & ((scored > 0) | (self._question.mode != "keyword"))]
+        return ranked[(scored >= self._question.min_score) & ((scored > 0) | (self._question.mode != "keyword"))]
 
     def hits(self, chosen: Sequence[Chosen]) -> list[Hit]:
         """Return those that were read as hits, best first; ties by id, newest first."""
         places = [one.place for one in chosen]
         scored = self._scores[places].tolist()
         signals = {name: part[places].tolist() for name, part in self._parts.items()}
-        hits = [
-            Hit(
+        hits = {
+            one.place: Hit(
                 one.memory, score, one.memory.content[one.start : one.end], {name: signals[name][n] for name in signals}
             )
             for n, (one, score) in enumerate(zip(chosen, scored, strict=True))
-        ]
-        return sorted(hits, key=lambda hit: (hit.score, hit.memory.id), reverse=True)
+        }
+        best = sorted(hits, key=lambda place: (self._ranking[place], hits[place].memory.id), reverse=True)
+        return [hits[place] for place in best]
 
     def is_complete(self, pool: int) -> bool:
         """Whether no further hit is to be expected beyond a pool of that size: there is none, or all score too little.

@@ -5,7 +5,7 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Self, Unpack, cast
+from typing import Final, Self, Unpack, cast
 
 from retain.core.api import GroupBy, Record
 from retain.core.embedding import entries
@@ -84,6 +84,12 @@ class Policy:
     weighing: Weighing = USUAL
 
 
+_OF_ONE_MEMORY: Final = frozenset(
+    ("sequence", "supersedes", "key", "searchable", "if_updated_at", "if_absent", "keep_tags")
+)
+"""What can't be said of a whole session."""
+
+
 class MemoryService:
     """Implements `MemoryAPI` on a store and an embedder, on behalf of one principal.
 
@@ -132,7 +138,9 @@ class MemoryService:
         await self._require_successor(prepared.namespace, new.supersedes, "supersedes")
         expected = intake.expected(new)
         (made,), model = await entries(self._embedder, [prepared], [id_superseded_by(new)])
-        (written,) = await self._store.put([replace(made, expected=expected)], model=model, request=request)
+        (written,) = await self._store.put(
+            [replace(made, expected=expected, keep_tags=new.keep_tags)], model=model, request=request
+        )
         similar = await similar_to(self._store, written.memory, made.vectors, model) if written.created else ()
         return Stored(written.memory, written.created, similar)
 
@@ -157,8 +165,8 @@ class MemoryService:
             await self._require_successor(memory.namespace, new.supersedes, "supersedes")
         going = await self._resolve(replace(EVERYTHING, ids=tuple(delete))) if delete else None
         request = self._request(idempotency_key, news, *([list(delete)] if delete else []))
-        expected = [at_place(intake.expected, new, place) for place, new in enumerate(news)]
-        return await self._put(prepared, request, [id_superseded_by(new) for new in news], expected, going)
+        asked = [(at_place(intake.expected, new, place), new.keep_tags) for place, new in enumerate(news)]
+        return await self._put(prepared, request, [id_superseded_by(new) for new in news], asked, going)
 
     async def store_session(
         self,
@@ -173,7 +181,7 @@ class MemoryService:
         if mode not in ("turn", "session"):
             raise InvalidInputError(f"mode must be turn or session, not {shortened(mode)}", field="mode")
         as_new_memory("", fields)
-        if placed := fields.keys() & {"sequence", "supersedes", "key", "searchable", "if_updated_at", "if_absent"}:
+        if placed := fields.keys() & _OF_ONE_MEMORY:
             raise InvalidInputError(f"{min(placed)} can't be said of a whole session", field=min(placed))
         request = self._request(idempotency_key, list(turns), mode, fields)
         intake = await self._intake()
@@ -194,12 +202,15 @@ class MemoryService:
         prepared: list[Memory],
         request: RequestKey | None,
         supersedes: list[str | None] | None = None,
-        expected: list[Expected | None] | None = None,
+        asked: list[tuple[Expected | None, bool]] | None = None,
         going: Filter | None = None,
     ) -> list[Stored]:
         made, model = await entries(self._embedder, prepared, supersedes)
-        if expected is not None:
-            made = [replace(entry, expected=one) for entry, one in zip(made, expected, strict=True)]
+        if asked is not None:
+            made = [
+                replace(entry, expected=expected, keep_tags=keep_tags)
+                for entry, (expected, keep_tags) in zip(made, asked, strict=True)
+            ]
         written = await self._store.put(made, model=model, request=request, delete=going)
         return [Stored(outcome.memory, outcome.created) for outcome in written]
 

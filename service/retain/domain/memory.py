@@ -103,6 +103,7 @@ class MemoryFields(TypedDict, total=False):
     searchable: Sequence[tuple[int, int]] | None
     if_updated_at: datetime | None
     if_absent: bool
+    keep_tags: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +121,7 @@ class NewMemory:
             its own. None means all of it, an empty sequence none: such a memory is listed and never found.
         if_updated_at: Store only when the memory under the key still has this `updated_at`: nobody was faster.
         if_absent: Store only when nothing is stored under the key.
+        keep_tags: Whether tags that the memory under the key has stay, beside the new ones.
     """
 
     content: str
@@ -136,6 +138,7 @@ class NewMemory:
     searchable: Sequence[tuple[int, int]] | None = None
     if_updated_at: datetime | None = None
     if_absent: bool = False
+    keep_tags: bool = False
 
 
 class Unset(Enum):
@@ -234,7 +237,7 @@ class Hit:
         score: In [0, 1], higher is better; 1 for the same text, near 0 for unrelated text; comparable
             between queries, so that a fixed `min_score` works. See docs/recall.md.
         snippet: The passage that matched best.
-        signals: What the score is made of, by name, each in [0, 1].
+        signals: What the score is made of, by name, each in [0, 1]; in mode "semantic" the cosine, in [-1, 1].
     """
 
     memory: Memory

@@ -92,16 +92,16 @@ NO_CANDIDATES: Final = Candidates(np.empty(0, np.int64), np.empty(0, np.int64), 
 
 
 def evidence(candidates: Candidates, mode: RecallMode, weighing: Weighing = USUAL, /) -> dict[str, Values]:
-    """Return what each passage's score is made of in `mode`, each (n,) in [0, 1].
+    """Return what each passage's score is made of in `mode`, each (n,) in [0, 1], but "semantic" alone in [-1, 1].
 
-    "semantic" is the cosine, 0 when negative; in hybrid mode and in a conversation mixed with that of the passages
+    "semantic" is the cosine; in hybrid mode 0 when negative, and in a conversation mixed with that of the passages
     before and after, since a turn such as "Yes, in March!" means little alone. "keyword" is how much of the
     question's words the passage and those around it hold. "related", in hybrid mode, is the mean cosine to the best
     passages of the best three conversations, times how good the best is.
     """
     parts: dict[str, Values] = {}
     if mode != "keyword" and candidates.semantic is not None:
-        parts["semantic"] = _semantic(candidates, np.clip(candidates.semantic, 0.0, 1.0), mode, weighing)
+        parts["semantic"] = _semantic(candidates, candidates.semantic, mode, weighing)
     if mode != "semantic" and candidates.keyword is not None:
         own = candidates.keyword
         around = own if candidates.keyword_around is None else candidates.keyword_around
@@ -112,7 +112,10 @@ def evidence(candidates: Candidates, mode: RecallMode, weighing: Weighing = USUA
 
 
 def _semantic(candidates: Candidates, own: Values, mode: RecallMode, weighing: Weighing) -> Values:
-    if mode != "hybrid" or candidates.before is None or candidates.after is None:
+    if mode != "hybrid":
+        return own
+    own = np.clip(own, 0.0, 1.0)
+    if candidates.before is None or candidates.after is None:
         return own
     sides = [
         np.where(np.isnan(side), USUAL_AROUND * own, np.clip(side, 0.0, 1.0))
@@ -149,7 +152,7 @@ def scores(parts: Mapping[str, Values], mode: RecallMode, weighing: Weighing = U
 
 def _total(parts: Mapping[str, Values], mode: RecallMode, weighing: Weighing) -> Values:
     if mode != "hybrid":
-        return next(iter(parts.values()), np.zeros(1))
+        return np.maximum(next(iter(parts.values()), np.zeros(1)), 0.0)
     weights = {"semantic": 1.0, "keyword": weighing.keyword, "related": weighing.related}
     return sum((weights[name] * part for name, part in parts.items()), start=np.zeros(1))
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 from datetime import datetime
 
+from retain.core.policy import AGENT_TAG_PREFIX
 from retain.core.ports import Change, Entry
 from retain.domain.errors import ConflictError, InvalidInputError
 from retain.domain.memory import Memory, Tombstone
@@ -53,6 +54,14 @@ def require_expected(entry: Entry, updated_at: datetime | None, /) -> None:
             raise ConflictError(f"there is no memory with the key {entry.memory.key!r} any more", field="if_updated_at")
         case expected, _:
             require_unchanged(expected, updated_at)
+
+
+def tags_after(entry: Entry, replaced: Memory, /) -> tuple[str, ...]:
+    """Return the tags of `entry` once it has taken the place of a memory of the same key."""
+    if not entry.keep_tags:
+        return tuple(entry.memory.tags)
+    own = f"{AGENT_TAG_PREFIX}{replaced.agent_id}"
+    return tuple(dict.fromkeys((*entry.memory.tags, *(tag for tag in replaced.tags if tag != own))))
 
 
 def require_buriable(stone: Tombstone, /) -> None:

@@ -57,6 +57,7 @@ from retain.storage.accepting import (
     require_storable,
     require_storable_change,
     require_unchanged,
+    tags_after,
 )
 from retain.storage.scanning import (
     TIMES,
@@ -155,7 +156,8 @@ class InMemoryStore:
             return twin.memory.id, False
         if same_key is not None:
             at = _later(same_key.memory, memory.updated_at)
-            memory = replace(memory, created_at=same_key.memory.created_at, updated_at=at)
+            tags = tags_after(entry, same_key.memory)
+            memory = replace(memory, created_at=same_key.memory.created_at, updated_at=at, tags=tags)
             self._kept[memory.id] = self._indexed(memory, entry.passages, entry.vectors, model)
             self._note("updated", memory, memory.updated_at)
             return memory.id, False

@@ -166,6 +166,7 @@ class IndexedMemoryFields(NewMemoryFields):
     )
     if_updated_at: WireTime = Field("", description="With key: store only when its updated_at is still this")
     if_absent: bool = Field(False, description="With key: store only when nothing is stored under it")
+    keep_tags: bool = Field(False, description="With key: tags of the memory that is replaced stay")
 
     def to_new_memory(self) -> NewMemory:
         """Return the memory to store.
@@ -178,6 +179,7 @@ class IndexedMemoryFields(NewMemoryFields):
             searchable=self.searchable,
             if_updated_at=to_instant(self.if_updated_at, "if_updated_at"),
             if_absent=self.if_absent,
+            keep_tags=self.keep_tags,
         )
 
 

@@ -10,7 +10,13 @@ import apsw
 from retain.core.ports import Change, Entry, RequestKey, Written
 from retain.domain.errors import ConflictError, NotFoundError
 from retain.domain.memory import Filter, Memory, Model
-from retain.storage.accepting import require_expected, require_storable, require_storable_change, require_unchanged
+from retain.storage.accepting import (
+    require_expected,
+    require_storable,
+    require_storable_change,
+    require_unchanged,
+    tags_after,
+)
 from retain.storage.sqlite import changes, meta, passages, requests
 from retain.storage.sqlite.connection import Connection, Value, blobs
 from retain.storage.sqlite.filters import condition
@@ -138,9 +144,10 @@ def _put_one(connection: Connection, entry: Entry, namespaces: Mapping[str, int]
 def _overwrite(connection: Connection, key: int, entry: Entry, namespace: int) -> None:
     """Put an entry in the place of the memory that has its key."""
     memory = entry.memory
+    tags = tags_after(entry, memories_by_id(connection, [memory.id])[0]) if entry.keep_tags else memory.tags
     passages.remove_passages(connection, key)
     overwrite(connection, key, memory, namespace)
-    set_tags(connection, key, memory.tags)
+    set_tags(connection, key, tags)
     passages.add_passages(connection, {key: Cut.of(entry)})
     changes.record(connection, "updated", key, to_ms(memory.updated_at))
 
