@@ -33,7 +33,7 @@ def readable(content: object, /) -> tuple[str, str]:
         raise retain.InvalidInputError(
             f"Image content ({mime_type}) cannot be converted to text; store a description of it", field="content"
         )
-    if mime_type == "application/json" or mime_type.endswith("+json"):
+    if _is_json(mime_type):
         return _json_text(value), mime_type
     if not mime_type.startswith("text/"):
         raise retain.InvalidInputError(
@@ -62,23 +62,37 @@ def _json_text(value: object) -> str:
 
 
 def as_content(hit: retain.Hit, /) -> MemoryContent:
-    """Return a memory as it was added, with its `id` and `score` in the metadata."""
+    """Return a memory as it was added, with its `id` and `score` in the metadata.
+
+    What others stored or edited so that it is not what its MIME type says comes as plain text.
+    """
     metadata = dict(hit.memory.metadata)
     own: object = metadata.pop(OWN, None)
     named = cast("Mapping[str, object]", own).get("mime_type") if isinstance(own, Mapping) else None
-    mime_type = named if isinstance(named, str) else MemoryMimeType.TEXT.value
+    mime_type = named if isinstance(named, str) else ""
     content: str | dict[str, Any] = hit.memory.content
-    if "json" in mime_type:
-        try:
-            parsed: object = json.loads(hit.memory.content)
-        except (ValueError, RecursionError):
-            parsed = None
-        if isinstance(parsed, dict):
-            content = cast("dict[str, Any]", parsed)
-        else:  # somebody edited it
-            mime_type = MemoryMimeType.TEXT.value
+    if _is_json(mime_type) and (parsed := _parsed(content)) is not None:
+        content = parsed
+    elif not mime_type.startswith("text/"):
+        mime_type = MemoryMimeType.TEXT.value
     metadata.update(id=hit.memory.id, score=hit.score)
     return MemoryContent(content=content, mime_type=_known(mime_type), metadata=metadata)
+
+
+def _is_json(mime_type: str) -> bool:
+    return mime_type == "application/json" or mime_type.endswith("+json")
+
+
+def _parsed(text: str) -> dict[str, Any] | None:
+    try:
+        parsed: object = json.loads(text, parse_constant=_refused)
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, Any]", parsed) if isinstance(parsed, dict) else None
+
+
+def _refused(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
 
 
 def _known(mime_type: str) -> MemoryMimeType | str:

@@ -1,10 +1,14 @@
 """The one bridge between frameworks, which call from any thread and any event loop, and a memory that lives on one."""
 
+import os
 import threading
 from collections.abc import Callable
 from typing import Any
 
 import retain
+
+_of_other_processes: list[retain.SyncMemory | None] = []
+"""Kept, since a database must not be closed in a process that did not open it."""
 
 
 class LazyMemory:
@@ -52,6 +56,7 @@ class LazyMemory:
         self._settings = settings
         self._lock = threading.Lock()
         self._memory: retain.SyncMemory | None = None
+        self._process = os.getpid()
 
     @property
     def is_remote(self) -> bool:
@@ -65,12 +70,19 @@ class LazyMemory:
         Raises:
             StoreError: the database can't be opened.
         """
+        self._begin_anew_after_fork()
         with self._lock:
             if self._memory is None:
                 memory = self._memory = self._opening().__enter__()
             else:
                 memory = self._memory
             return memory
+
+    def _begin_anew_after_fork(self) -> None:
+        """Leave the memory of the process that this one was forked from: its thread and its locks are not here."""
+        if self._process != os.getpid():
+            _of_other_processes.append(self._memory)
+            self._memory, self._lock, self._process = None, threading.Lock(), os.getpid()
 
     def _opening(self) -> Any:
         if self._base_url is not None:
@@ -80,6 +92,7 @@ class LazyMemory:
 
     def close(self) -> None:
         """Close the memory if it is open. It opens again when it is used again."""
+        self._begin_anew_after_fork()
         with self._lock:
             memory, self._memory = self._memory, None
         if memory is not None:

@@ -151,7 +151,7 @@ class RetainKnowledgeStore:
         """Call `callback` with the path of each file at or below `path` that is written or deleted from now on.
 
         Changes by other stores and processes count, too. They are looked for at an interval (`poll_interval_s`), so
-        two of one file may be told as one.
+        two of one file may be told as one. What another way in edits may not be told.
         """
         backend = _Revisions(self, self._files)
         watcher = PollingChangeWatcher(
@@ -222,7 +222,7 @@ class RecallPolicy:
             k: Most memories that are added, 1 to 1,000.
             score_threshold: Least score of a memory that is added, in [0, 1].
         """
-        require_visible(agent_id=agent_id, conversation_id=conversation_id)
+        require_visible(namespace=namespace, agent_id=agent_id, conversation_id=conversation_id)
         self._store = store
         self._where = retain.Filter(
             namespace=store.namespace if namespace is None else namespace,

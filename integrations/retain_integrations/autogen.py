@@ -33,7 +33,8 @@ except ImportError as error:
 DEFAULT_NAMESPACE: Final = "/autogen"
 _SAID_OF_FILTER: Final = frozenset(("tags", "tag_match", "types", "since", "until", "metadata"))
 _SAID_OF_QUERY: Final = _SAID_OF_FILTER | {"k", "score_threshold", "mode"}
-_CREDENTIALS: Final = re.compile(r"(?<=://)[^/?#]*@")
+_CREDENTIALS: Final = re.compile(r"(?<=://)[^/?#]*@|(?<=\?)[^#]*")
+"""User and password of a URL, and its query, which holds the keys of some services."""
 
 T = TypeVar("T")
 
@@ -103,7 +104,7 @@ class RetainMemory(Memory, Component[RetainMemoryConfig]):
         Raises:
             InvalidInputError: a value is impossible, or two contradict each other.
         """
-        require_visible(agent_id=agent_id, conversation_id=conversation_id)
+        require_visible(namespace=namespace, agent_id=agent_id, conversation_id=conversation_id)
         try:
             self._config = RetainMemoryConfig.model_validate(
                 {
@@ -291,4 +292,4 @@ class RetainMemory(Memory, Component[RetainMemoryConfig]):
 
 
 def _without_credentials(value: Any) -> Any:
-    return _CREDENTIALS.sub("", value) if isinstance(value, str) else value
+    return _CREDENTIALS.sub("", value) if isinstance(value, str) and "://" in value else value

@@ -1,6 +1,7 @@
 """The synchronous twin of `MemoryAPI`: the same methods, run on an event loop in a thread of its own."""
 
 import asyncio
+import os
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
@@ -47,6 +48,7 @@ class SyncMemory:
         self._thread.start()
         self._closed = False
         self._closing = threading.Lock()
+        self._process = os.getpid()
         try:
             self._memory = self._run(_await(open_memory()))
         except BaseException:
@@ -170,6 +172,8 @@ class SyncMemory:
 
     def close(self) -> None:
         """Close the memory and end the thread. Idempotent; calls under way in other threads may be refused."""
+        if self._process != os.getpid():
+            return  # it is the other process's to close
         with self._closing:
             if self._closed:
                 return
@@ -188,6 +192,9 @@ class SyncMemory:
         self.close()
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._process != os.getpid():
+            work.close()
+            raise StoreUnavailableError("this memory was opened in another process; open it anew after a fork")
         with self._closing:
             if self._closed:
                 work.close()

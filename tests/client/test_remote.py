@@ -465,3 +465,9 @@ async def test_a_service_that_takes_too_long_is_not_asked_again() -> None:
 def test_an_address_is_text() -> None:
     with pytest.raises(retain.InvalidInputError, match="base_url must be text, not int"):
         RemoteMemory(5)  # type: ignore[arg-type]
+
+
+def test_an_address_with_a_password_is_refused_without_it() -> None:
+    with pytest.raises(retain.InvalidInputError) as refused:
+        RemoteMemory("http://user:geheim@host")
+    assert "geheim" not in str(refused.value)

@@ -1,7 +1,10 @@
 """The synchronous twin, closed while other threads are at work."""
 
+import multiprocessing
 import threading
 from pathlib import Path
+
+import pytest
 
 import retain
 
@@ -31,3 +34,26 @@ def test_closing_ends_the_calls_of_other_threads(tmp_path: Path) -> None:
     assert len(refused) == len(threads)
     with retain.open(database) as again:
         assert again.stats().total >= stored[0]
+
+
+def test_a_forked_process_is_told_to_open_its_own(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    told = context.Queue()
+    with retain.open(str(tmp_path / "memories.db")) as memory:
+        memory.store("one")
+
+        def ask() -> None:
+            try:
+                memory.stats()
+            except retain.StoreUnavailableError as error:
+                told.put(str(error))
+            memory.close()
+
+        child = context.Process(target=ask)
+        child.start()
+        assert "after a fork" in told.get(timeout=30)
+        child.join(30)
+        assert child.exitcode == 0
+        assert memory.stats().total == 1
+    with pytest.raises(retain.StoreUnavailableError, match="closed"):
+        memory.stats()

@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 import json
+import multiprocessing
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -171,6 +172,7 @@ async def test_an_impossible_query_is_refused(memory: RetainMemory, keywords: di
     [
         ({"k": 0}, "k"),
         ({"agent_id": ""}, "agent_id"),
+        ({"namespace": " "}, "namespace"),
         ({"conversation_id": " "}, "conversation_id"),
         ({"score_threshold": 1.1}, "score_threshold"),
         ({"tags": "one"}, "tags"),
@@ -419,3 +421,35 @@ async def test_other_things_than_content_are_refused_and_a_long_question_is_aske
             await call
     await memory.add(text(RATE))
     assert await contents(memory, "requests a minute? " * 3_000) == [RATE]
+
+
+async def test_what_others_stored_oddly_is_recalled_as_text(memory: RetainMemory, where: dict[str, Any]) -> None:
+    place = where.get("url")
+    with retain.open(place) if place else retain.connect(where["base_url"]) as plain:
+        for kind, content in (("image/png", RATE), ("application/json", '{"requests": NaN}')):
+            plain.store(content, namespace=where["namespace"], metadata={"autogen": {"mime_type": kind}})
+    context = UnboundedChatCompletionContext([UserMessage(content="requests", source="user")])
+    result = await memory.update_context(context)
+    assert {content.mime_type for content in result.memories.results} == {MemoryMimeType.TEXT}
+    assert "NaN" in str((await context.get_messages())[-1].content)
+
+
+def test_no_query_of_a_url_is_dumped() -> None:
+    memory = RetainMemory("a.db", embedding_url="https://models/v1?key=geheim&x=1")
+    assert "geheim" not in memory.dump_component().model_dump_json()
+
+
+def read_in_a_forked_process(memory: RetainMemory) -> list[Any]:
+    context = multiprocessing.get_context("fork")
+    told = context.Queue()
+    child = context.Process(target=lambda: told.put(asyncio.run(contents(memory, RATE))))
+    child.start()
+    answer: list[Any] = told.get(timeout=60)
+    child.join(30)
+    return answer
+
+
+async def test_a_forked_process_opens_its_own(memory: RetainMemory) -> None:
+    await memory.add(text(RATE))
+    assert await asyncio.to_thread(read_in_a_forked_process, memory) == [RATE]
+    assert await contents(memory, RATE) == [RATE]

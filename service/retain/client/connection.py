@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, cast
@@ -22,6 +23,7 @@ CONNECT_S = 5.0
 READ_S = 120.0
 """How long one answer may take: the longest content takes the model some 15 seconds."""
 
+_CREDENTIALS = re.compile(r"(?<=//)[^/?#]*@")
 Sleep = Callable[[float], Awaitable[None]]
 
 
@@ -49,8 +51,9 @@ def checked_url(base_url: str, /) -> str:
         parts, port = urlsplit(""), 0
     plain = not (parts.query or parts.fragment or parts.username or parts.password)
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or not plain:
+        shown = shortened(_CREDENTIALS.sub("***@", base_url))
         raise InvalidInputError(
-            f"{shortened(base_url)} is no URL of a service; write it like http://127.0.0.1:8000 or https://host/prefix",
+            f"{shown} is no URL of a service; write it like http://127.0.0.1:8000 or https://host/prefix",
             field="base_url",
         )
     return base_url.rstrip("/") + "/"
